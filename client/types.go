@@ -1,0 +1,214 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/axd-project/axd/job"
+)
+
+// SubmitRequest asks for one task: a job's name or an executor, and what this
+// task wants otherwise than its job.
+type SubmitRequest struct {
+	Job string `json:"job,omitempty"`
+	job.Executor
+	job.Policy
+	Payload           json.RawMessage `json:"payload,omitempty"`
+	ExecuteTime       string          `json:"execute_time,omitempty"` // RFC 3339 with an offset; excludes delay
+	Delay             *job.Duration   `json:"delay,omitempty"`
+	IdempotencyKey    string          `json:"idempotency_key,omitempty"`
+	IdempotencyWindow *job.Duration   `json:"idempotency_window,omitempty"`
+}
+
+// BatchRequest asks for up to 10,000 tasks, each on its own.
+type BatchRequest struct {
+	Tasks []json.RawMessage `json:"tasks"` // each a SubmitRequest: a bad one spoils itself alone
+}
+
+// BatchResult is the answer for one task of a batch.
+type BatchResult struct {
+	ID           string   `json:"id,omitempty"`
+	Deduplicated *bool    `json:"deduplicated,omitempty"`
+	Error        *Problem `json:"error,omitempty"`
+}
+
+// BatchResponse answers a batch, in order.
+type BatchResponse struct {
+	Results []BatchResult `json:"results"`
+}
+
+// Task is a task as the API shows it. Absent times have not come yet.
+type Task struct {
+	ID              string          `json:"id"`
+	Namespace       string          `json:"namespace"`
+	Job             string          `json:"job,omitempty"`
+	Executor        *job.Executor   `json:"executor,omitempty"` // of a task without job; shown for one task, not in lists
+	State           string          `json:"state"`
+	Priority        string          `json:"priority"`
+	ExecuteTime     *time.Time      `json:"execute_time,omitempty"` // of the next or latest attempt
+	CreatedAt       time.Time       `json:"created_at"`
+	DispatchedAt    *time.Time      `json:"dispatched_at,omitempty"`
+	StartedAt       *time.Time      `json:"started_at,omitempty"`
+	FinishedAt      *time.Time      `json:"finished_at,omitempty"`
+	Duration        *job.Duration   `json:"duration,omitempty"` // started to finished
+	ExitCode        *int            `json:"exit_code,omitempty"`
+	RetryCount      int             `json:"retry_count"`
+	MaxRetries      int             `json:"max_retries"`
+	LastError       string          `json:"last_error,omitempty"`
+	Attempt         int             `json:"attempt"`
+	Worker          string          `json:"worker,omitempty"`
+	WorkerAddress   string          `json:"worker_address,omitempty"`
+	IdempotencyKey  string          `json:"idempotency_key,omitempty"`
+	CancelRequested bool            `json:"cancel_requested,omitempty"`
+	Deduplicated    bool            `json:"deduplicated,omitempty"` // in the answer of a submit
+	App             string          `json:"app,omitempty"`
+	Owner           string          `json:"owner,omitempty"`
+	Payload         json.RawMessage `json:"payload,omitempty"` // shown for one task, not in lists
+}
+
+// TaskList is a page of tasks.
+type TaskList struct {
+	Tasks      []Task `json:"tasks"`
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// Attempt is one dispatch of a task.
+type Attempt struct {
+	Number        int             `json:"attempt"`
+	Worker        string          `json:"worker"`
+	WorkerAddress string          `json:"worker_address,omitempty"`
+	Token         string          `json:"fencing_token"`
+	JobVersion    uint64          `json:"job_version,omitempty"`
+	DispatchedAt  time.Time       `json:"dispatched_at"`
+	StartedAt     *time.Time      `json:"started_at,omitempty"`
+	FinishedAt    *time.Time      `json:"finished_at,omitempty"`
+	Outcome       string          `json:"outcome,omitempty"`
+	ExitCode      *int            `json:"exit_code,omitempty"`
+	Error         string          `json:"error,omitempty"`
+	StdoutTail    string          `json:"stdout_tail,omitempty"` // bytes that aren't UTF-8 become U+FFFD
+	StderrTail    string          `json:"stderr_tail,omitempty"`
+	Output        json.RawMessage `json:"output,omitempty"`  // as JSON if it is, else as a JSON string
+	LateMS        *int64          `json:"late_ms,omitempty"` // start minus due, by the worker
+	LateResults   []LateResult    `json:"late_results,omitempty"`
+}
+
+// LateResult is a report that was refused because the token had ended.
+type LateResult struct {
+	At      time.Time `json:"at"`
+	Outcome string    `json:"outcome"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// AttemptList holds a task's kept attempts, oldest first.
+type AttemptList struct {
+	Attempts []Attempt `json:"attempts"`
+}
+
+// RescheduleRequest moves a pending task.
+type RescheduleRequest struct {
+	ExecuteTime string        `json:"execute_time,omitempty"`
+	Delay       *job.Duration `json:"delay,omitempty"`
+	Priority    job.Priority  `json:"priority,omitempty"`
+}
+
+// CancelRequest ends a task.
+type CancelRequest struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// Job is a job's definition.
+type Job struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	job.Spec
+	Version   uint64           `json:"version,omitempty"`
+	CreatedAt *time.Time       `json:"created_at,omitempty"`
+	UpdatedAt *time.Time       `json:"updated_at,omitempty"`
+	Tasks     map[string]int64 `json:"tasks,omitempty"` // number by stored state; shown for one job
+}
+
+// JobList is a page of jobs.
+type JobList struct {
+	Jobs       []Job  `json:"jobs"`
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// Worker is a worker as the API shows it.
+type Worker struct {
+	Name      string            `json:"name"`
+	Address   string            `json:"address,omitempty"`
+	State     string            `json:"state"` // alive, suspect, lost or draining
+	Running   int               `json:"running"`
+	Slots     int               `json:"slots"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Version   string            `json:"version,omitempty"`
+	StartedAt *time.Time        `json:"started_at,omitempty"`
+	LastSeen  *time.Time        `json:"last_seen,omitempty"`
+}
+
+// WorkerList is a page of workers.
+type WorkerList struct {
+	Workers    []Worker `json:"workers"`
+	NextCursor string   `json:"next_cursor,omitempty"`
+}
+
+// Server is a server of the cluster.
+type Server struct {
+	Name    string `json:"name"`
+	State   string `json:"state"` // alive, suspect, lost, unknown
+	Leader  bool   `json:"leader"`
+	Voter   bool   `json:"voter"`
+	RPC     string `json:"rpc_address,omitempty"`
+	HTTP    string `json:"http_address,omitempty"`
+	Gossip  string `json:"gossip_address,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// Cluster is what GET /v1/cluster answers.
+type Cluster struct {
+	ID           string    `json:"id"`
+	Leader       string    `json:"leader"` // the server's name; empty: none
+	Term         uint64    `json:"term"`
+	Applied      uint64    `json:"applied_index"`
+	FeatureLevel uint32    `json:"feature_level"`
+	Now          time.Time `json:"now"` // the cluster's clock as this server knows it
+	Servers      []Server  `json:"servers"`
+	Workers      []Worker  `json:"workers"`
+}
+
+// Stats is what GET /v1/stats answers: numbers by state.
+type Stats struct {
+	Namespace string           `json:"namespace,omitempty"`
+	Tasks     map[string]int64 `json:"tasks"`   // pending, dispatched, running, success, ...
+	Ready     int64            `json:"ready"`   // due and not yet assigned, by the leader; -1 unknown
+	Workers   map[string]int   `json:"workers"` // by state
+	Slots     int              `json:"slots"`
+	Busy      int              `json:"busy"`
+}
+
+// Problem is an RFC 9457 problem document.
+type Problem struct {
+	Type   string         `json:"type"`
+	Title  string         `json:"title"`
+	Status int            `json:"status"`
+	Detail string         `json:"detail,omitempty"`
+	Code   job.Code       `json:"code"`
+	Field  string         `json:"field,omitempty"`
+	Errors []ProblemField `json:"errors,omitempty"`
+	// RetryAfter repeats the Retry-After header, in seconds.
+	RetryAfter int `json:"retry_after,omitempty"`
+}
+
+// ProblemField is one field at fault.
+type ProblemField struct {
+	Field string `json:"field"`
+	Rule  string `json:"rule"`
+	Value string `json:"value,omitempty"`
+}
+
+// LogChunk is one event of GET /v1/tasks/{id}/logs?follow=true.
+type LogChunk struct {
+	Stream  string `json:"stream"` // stdout or stderr
+	Data    string `json:"data"`   // bytes that aren't UTF-8 become U+FFFD
+	Skipped int64  `json:"skipped,omitempty"`
+}

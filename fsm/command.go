@@ -1,0 +1,216 @@
+package fsm
+
+import "github.com/axd-project/axd/job"
+
+// Code is a command's type on the wire and in the log: append, never reuse.
+type Code uint8
+
+// The command codes.
+const (
+	CodeConfigure      Code = 1
+	CodePutJob         Code = 2
+	CodeDeleteJob      Code = 3
+	CodeSubmit         Code = 4
+	CodeAssign         Code = 5
+	CodeStarted        Code = 6
+	CodeFinished       Code = 7
+	CodeGiveBack       Code = 8
+	CodeLoseAttempts   Code = 9
+	CodeCancel         Code = 10
+	CodeReschedule     Code = 11
+	CodeRegisterWorker Code = 12
+	CodeWorkerState    Code = 13
+	CodeForgetWorker   Code = 14
+	CodeExpire         Code = 15
+	CodeChecksum       Code = 16
+	CodeDrainWorker    Code = 17
+)
+
+// Command is one verb with its arguments. Commands are data: each is encoded
+// with Encode, travels in an Entry and is applied by Machine.Apply.
+type Command interface{ Code() Code }
+
+// TaskRef names a task.
+type TaskRef struct {
+	Namespace string `msgpack:"n"`
+	ID        job.ID `msgpack:"i"`
+}
+
+// Configure sets what the whole cluster shares. The first leader of a new
+// cluster proposes it; later it raises the feature level. Empty fields stay.
+type Configure struct {
+	ClusterID    string `msgpack:"c,omitempty"` // set once
+	FeatureLevel uint32 `msgpack:"f,omitempty"` // never lowered
+}
+
+// PutJob creates a job or gives it a new version; an equal spec changes nothing.
+type PutJob struct {
+	Namespace string   `msgpack:"n"`
+	Name      string   `msgpack:"N"`
+	Spec      job.Spec `msgpack:"s"`
+	Actor     string   `msgpack:"a,omitempty"`
+}
+
+// DeleteJob removes a job that has no task left to run.
+type DeleteJob struct {
+	Namespace string `msgpack:"n"`
+	Name      string `msgpack:"N"`
+	Actor     string `msgpack:"a,omitempty"`
+}
+
+// Submit creates tasks. Each stands alone: it has its own result.
+type Submit struct {
+	Namespace string         `msgpack:"n"`
+	Tasks     []job.TaskSpec `msgpack:"t"`
+}
+
+// Assign hands pending tasks to workers. The leader decides it, so it carries
+// the leader's term and the version of the task that the leader saw.
+type Assign struct {
+	Term  uint64       `msgpack:"t"`
+	Items []AssignItem `msgpack:"i"`
+}
+
+// AssignItem is one task of an Assign. Its token is derived in apply from the
+// restore epoch, the log index and the item's place in the entry.
+type AssignItem struct {
+	Ref     TaskRef `msgpack:"r"`
+	Version uint64  `msgpack:"v"`
+	Worker  string  `msgpack:"w"`
+	Boot    string  `msgpack:"b"` // the worker's boot that the leader has a session with
+}
+
+// AttemptRef names the attempt that a report speaks of; a report whose token is
+// not the task's current one is refused.
+type AttemptRef struct {
+	Ref   TaskRef   `msgpack:"r"`
+	Token job.Token `msgpack:"k"`
+}
+
+// Started reports that an attempt runs. At is a duration-corrected cluster time.
+type Started struct {
+	AttemptRef `msgpack:",inline"`
+	At         int64 `msgpack:"a"` // Unix milliseconds by the cluster's clock
+}
+
+// Finished reports how an attempt ended.
+type Finished struct {
+	AttemptRef `msgpack:",inline"`
+	Result     AttemptResult `msgpack:"R"`
+}
+
+// AttemptResult is what a worker knows of an attempt that ended.
+type AttemptResult struct {
+	Outcome   job.Outcome `msgpack:"o"`           // success, failed, timeout, cancelled, or lost (killed as residue of an earlier life)
+	ExitCode  *int        `msgpack:"c,omitempty"` // exit code, or HTTP status
+	Error     string      `msgpack:"e,omitempty"` // at most MaxErrorBytes
+	Started   int64       `msgpack:"s,omitempty"` // Unix ms by the cluster's clock; 0: never started
+	Ended     int64       `msgpack:"d,omitempty"` // Unix ms by the cluster's clock
+	Stdout    []byte      `msgpack:"O,omitempty"` // last bytes, at most MaxTailBytes
+	Stderr    []byte      `msgpack:"E,omitempty"` // last bytes, at most MaxTailBytes
+	Output    []byte      `msgpack:"u,omitempty"` // what the job returned, at most MaxOutputBytes
+	LateStart int64       `msgpack:"l,omitempty"` // ms between due and start as the worker measured it
+}
+
+// The limits of what an attempt leaves behind.
+const (
+	MaxErrorBytes  = 1 << 10
+	MaxTailBytes   = 4 << 10
+	MaxOutputBytes = 16 << 10
+	MaxAttempts    = 20 // attempt records kept of one task
+)
+
+// GiveBack returns attempts that the worker did not start: no retry is spent.
+type GiveBack struct {
+	Attempts []AttemptRef `msgpack:"a"`
+	Reason   string       `msgpack:"y,omitempty"`
+}
+
+// LoseAttempts declares attempts of a worker lost. The leader decides it, after
+// the lease has ended.
+type LoseAttempts struct {
+	Term     uint64       `msgpack:"t"`
+	Attempts []AttemptRef `msgpack:"a"`
+	Outcome  job.Outcome  `msgpack:"o"` // lost, or timeout by the leader's backstop
+	Reason   string       `msgpack:"y,omitempty"`
+}
+
+// Cancel ends a pending task at once; of an active one it records the wish,
+// and the attempt's end decides.
+type Cancel struct {
+	Ref    TaskRef `msgpack:"r"`
+	Reason string  `msgpack:"y,omitempty"`
+	Actor  string  `msgpack:"a,omitempty"`
+}
+
+// Reschedule moves a pending task to another time or priority.
+type Reschedule struct {
+	Ref      TaskRef      `msgpack:"r"`
+	Due      int64        `msgpack:"d,omitempty"` // Unix ms; 0: keep, unless Now
+	Delay    job.Duration `msgpack:"l,omitempty"` // from the entry's time; excludes Due
+	Now      bool         `msgpack:"w,omitempty"` // due at the entry's time
+	Priority job.Priority `msgpack:"p,omitempty"`
+}
+
+// RegisterWorker records a worker's boot when its session begins, and answers
+// the attempts that state holds for the worker, whatever their boot.
+type RegisterWorker struct {
+	Term    uint64            `msgpack:"t"`
+	Name    string            `msgpack:"n"`
+	Boot    string            `msgpack:"b"`
+	Address string            `msgpack:"a"`
+	Slots   int               `msgpack:"s"`
+	Labels  map[string]string `msgpack:"l,omitempty"`
+	Version string            `msgpack:"v,omitempty"`
+}
+
+// WorkerState records that the leader holds a worker for alive or lost.
+type WorkerState struct {
+	Term  uint64 `msgpack:"t"`
+	Name  string `msgpack:"n"`
+	Alive bool   `msgpack:"a"`
+}
+
+// DrainWorker stops (or with Resume allows again) new work for a worker.
+type DrainWorker struct {
+	Name   string `msgpack:"n"`
+	Resume bool   `msgpack:"r,omitempty"`
+	Actor  string `msgpack:"a,omitempty"`
+}
+
+// ForgetWorker deletes a lost worker that holds no attempt.
+type ForgetWorker struct {
+	Name string `msgpack:"n"`
+}
+
+// Expire deletes what outlived its retention, at most MaxFanOut rows, and moves
+// the due index's low mark. The result tells whether more is left.
+type Expire struct {
+	EndedBefore int64 `msgpack:"e"` // ended tasks, Unix ms
+}
+
+// Checksum compares replicas: each server recomputes nothing and answers the
+// hash chain it holds at this index.
+type Checksum struct{}
+
+// MaxFanOut bounds the rows that one command may touch beyond its arguments.
+const MaxFanOut = 1000
+
+// The codes of each command.
+func (Configure) Code() Code      { return CodeConfigure }
+func (PutJob) Code() Code         { return CodePutJob }
+func (DeleteJob) Code() Code      { return CodeDeleteJob }
+func (Submit) Code() Code         { return CodeSubmit }
+func (Assign) Code() Code         { return CodeAssign }
+func (Started) Code() Code        { return CodeStarted }
+func (Finished) Code() Code       { return CodeFinished }
+func (GiveBack) Code() Code       { return CodeGiveBack }
+func (LoseAttempts) Code() Code   { return CodeLoseAttempts }
+func (Cancel) Code() Code         { return CodeCancel }
+func (Reschedule) Code() Code     { return CodeReschedule }
+func (RegisterWorker) Code() Code { return CodeRegisterWorker }
+func (WorkerState) Code() Code    { return CodeWorkerState }
+func (ForgetWorker) Code() Code   { return CodeForgetWorker }
+func (Expire) Code() Code         { return CodeExpire }
+func (Checksum) Code() Code       { return CodeChecksum }
+func (DrainWorker) Code() Code    { return CodeDrainWorker }

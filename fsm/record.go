@@ -1,0 +1,90 @@
+package fsm
+
+import "github.com/axd-project/axd/job"
+
+// Task is what changes of a task. What never changes (payload, an executor of
+// its own) is kept apart in its Body, so that a state change rewrites little.
+// Times are Unix milliseconds by the cluster's clock; 0 means: not yet.
+type Task struct {
+	Namespace string     `msgpack:"n"`
+	ID        job.ID     `msgpack:"i"`
+	Version   uint64     `msgpack:"v"` // +1 with each write
+	State     job.State  `msgpack:"s"`
+	Job       string     `msgpack:"j,omitempty"` // empty: the body holds the executor
+	Kind      string     `msgpack:"K,omitempty"` // executor kind of a task without job
+	Policy    job.Policy `msgpack:"p"`           // what the submit said otherwise than the job; priority always set
+
+	Due        int64 `msgpack:"d"`
+	Retry      bool  `msgpack:"r,omitempty"` // pending for a further attempt
+	Created    int64 `msgpack:"c"`
+	Dispatched int64 `msgpack:"D,omitempty"`
+	Started    int64 `msgpack:"S,omitempty"`
+	Ended      int64 `msgpack:"e,omitempty"`
+
+	Attempt    uint32    `msgpack:"a,omitempty"` // number of the latest attempt; 0: none yet
+	Retries    int       `msgpack:"R,omitempty"` // retries spent
+	MaxRetries int       `msgpack:"M,omitempty"` // as resolved when last looked at
+	Token      job.Token `msgpack:"k"`           // of the current attempt; zero when none is active
+	LastToken  job.Token `msgpack:"l"`           // the highest ever given
+	Worker     string    `msgpack:"w,omitempty"` // of the latest attempt
+
+	ExitCode        *int   `msgpack:"x,omitempty"`
+	Error           string `msgpack:"E,omitempty"`
+	IdempotencyKey  string `msgpack:"y,omitempty"`
+	CancelRequested bool   `msgpack:"q,omitempty"`
+	HasBody         bool   `msgpack:"b,omitempty"`
+}
+
+// Body is what never changes of a task.
+type Body struct {
+	Executor job.Executor `msgpack:"x"`
+	Payload  []byte       `msgpack:"p,omitempty"`
+}
+
+// Attempt is one dispatch of a task to one worker.
+type Attempt struct {
+	Number     uint32        `msgpack:"n"`
+	Worker     string        `msgpack:"w"`
+	Boot       string        `msgpack:"b,omitempty"`
+	Address    string        `msgpack:"a,omitempty"` // the worker's address then
+	Token      job.Token     `msgpack:"k"`
+	JobVersion uint64        `msgpack:"v,omitempty"`
+	Assigned   int64         `msgpack:"A"`
+	Started    int64         `msgpack:"S,omitempty"`
+	Ended      int64         `msgpack:"e,omitempty"`
+	Outcome    job.Outcome   `msgpack:"o,omitempty"`
+	Result     AttemptResult `msgpack:"r"`
+	Late       []LateResult  `msgpack:"L,omitempty"` // reports refused because the token was no longer valid, at most 3
+}
+
+// LateResult is evidence of a report that came after its token had ended.
+type LateResult struct {
+	At      int64       `msgpack:"a"`
+	Outcome job.Outcome `msgpack:"o"`
+	Error   string      `msgpack:"e,omitempty"`
+}
+
+// Job is a definition in its newest version.
+type Job struct {
+	Namespace string   `msgpack:"n"`
+	Name      string   `msgpack:"N"`
+	Version   uint64   `msgpack:"v"`
+	Spec      job.Spec `msgpack:"s"`
+	Created   int64    `msgpack:"c"`
+	Updated   int64    `msgpack:"u"`
+}
+
+// Worker is a worker as state knows it. Whether its session is up is the
+// leader's knowledge, not state.
+type Worker struct {
+	Name       string            `msgpack:"n"`
+	Boot       string            `msgpack:"b"`
+	Address    string            `msgpack:"a"`
+	Slots      int               `msgpack:"s"`
+	Labels     map[string]string `msgpack:"l,omitempty"`
+	Version    string            `msgpack:"v,omitempty"`
+	Lost       bool              `msgpack:"x,omitempty"`
+	Draining   bool              `msgpack:"d,omitempty"`
+	Registered int64             `msgpack:"r"` // this boot, Unix ms
+	Changed    int64             `msgpack:"c"` // last change, Unix ms
+}

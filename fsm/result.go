@@ -1,0 +1,70 @@
+package fsm
+
+import "github.com/axd-project/axd/job"
+
+// Result is the answer to one command: an error the caller can act on, or what
+// the verb produced. A rejected command is a committed result, distinct from
+// one that was not committed.
+type Result struct {
+	Err   *job.Error     `msgpack:"e,omitempty"`
+	Tasks []SubmitResult `msgpack:"t,omitempty"` // Submit: one per task, in order
+	// Assign: one per item, in order.
+	Assigned []AssignResult `msgpack:"a,omitempty"`
+	// GiveBack, LoseAttempts: one per attempt, in order; nil where it took effect.
+	Attempts []*job.Error `msgpack:"A,omitempty"`
+	Task     *Task        `msgpack:"k,omitempty"` // the task after Started, Finished, Cancel, Reschedule
+	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version
+	Changed  bool         `msgpack:"c,omitempty"` // PutJob, Configure, WorkerState, RegisterWorker: something was written
+	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted
+	More     bool         `msgpack:"m,omitempty"` // Expire: call again
+	Hash     uint64       `msgpack:"h,omitempty"` // Checksum: the hash chain
+	// RegisterWorker: attempts that state holds for the worker.
+	Active []ActiveAttempt `msgpack:"w,omitempty"`
+}
+
+// SubmitResult is the answer for one submitted task.
+type SubmitResult struct {
+	Err          *job.Error `msgpack:"e,omitempty"`
+	Task         *Task      `msgpack:"t,omitempty"`
+	Deduplicated bool       `msgpack:"d,omitempty"`
+}
+
+// AssignResult is the answer for one assigned task.
+type AssignResult struct {
+	Err     *job.Error `msgpack:"e,omitempty"`
+	Attempt uint32     `msgpack:"n,omitempty"`
+	Token   job.Token  `msgpack:"k,omitempty"`
+	Version uint64     `msgpack:"v,omitempty"` // the task's new version
+}
+
+// ActiveAttempt is an attempt that a worker holds according to state.
+type ActiveAttempt struct {
+	AttemptRef `msgpack:",inline"`
+	Attempt    uint32 `msgpack:"n"`
+	Boot       string `msgpack:"b,omitempty"`
+	Running    bool   `msgpack:"u,omitempty"`
+}
+
+// EventKind tells what an Event reports.
+type EventKind uint8
+
+// The kinds of event.
+const (
+	EventPending       EventKind = iota + 1 // a task became pending, or moved: look at Due and Priority
+	EventAssigned                           // dispatched to Worker
+	EventRunning                            // started
+	EventAttemptEnded                       // an attempt of Worker ended; a slot is free
+	EventEnded                              // a task reached a terminal state
+	EventCancelWanted                       // an active task was asked to end
+	EventWorkerChanged                      // registered, lost, draining, forgotten
+)
+
+// Event is a hint to the leader's memory that a task or worker changed. A lost
+// event costs delay, never a task: everything can be rebuilt from state.
+type Event struct {
+	Kind    EventKind
+	Task    *Task // the task after the change; nil for worker events
+	Outcome job.Outcome
+	Worker  string
+	Token   job.Token
+}

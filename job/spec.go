@@ -1,0 +1,122 @@
+package job
+
+// Executor tells how an attempt runs. Exactly one field is set.
+type Executor struct {
+	Exec    *Exec  `msgpack:"x,omitempty" json:"exec,omitempty"`
+	HTTP    *HTTP  `msgpack:"h,omitempty" json:"http,omitempty"`
+	Handler string `msgpack:"f,omitempty" json:"handler,omitempty"` // name of a function in a program that uses the worker library
+}
+
+// Kind returns "exec", "http", "handler" or "" when none is set.
+func (e Executor) Kind() string {
+	switch {
+	case e.Exec != nil:
+		return "exec"
+	case e.HTTP != nil:
+		return "http"
+	case e.Handler != "":
+		return "handler"
+	}
+	return ""
+}
+
+// Exec runs a command. There is no shell unless the command names one.
+type Exec struct {
+	Command []string          `msgpack:"c" json:"command"`
+	Env     map[string]string `msgpack:"e,omitempty" json:"env,omitempty"`   // added to the worker's own environment
+	Dir     string            `msgpack:"d,omitempty" json:"dir,omitempty"`   // absolute; default: a fresh directory of the attempt
+	User    string            `msgpack:"u,omitempty" json:"user,omitempty"`  // needs a worker that runs as root
+	Stdin   string            `msgpack:"i,omitempty" json:"stdin,omitempty"` // bytes given on standard input
+	Limits  Limits            `msgpack:"l,omitempty" json:"limits,omitzero"`
+}
+
+// Limits bound what a command may use, where the worker's system allows it.
+// Zero means no limit.
+type Limits struct {
+	CPU    float64 `msgpack:"c,omitempty" json:"cpu,omitempty"`    // cores, such as 0.5; needs cgroup v2 delegation
+	Memory int64   `msgpack:"m,omitempty" json:"memory,omitempty"` // bytes, of the whole process group with cgroup v2, else of each process's address space
+}
+
+// HTTP makes one request. Redirects are not followed.
+type HTTP struct {
+	Method  string            `msgpack:"m,omitempty" json:"method,omitempty"` // default POST
+	URL     string            `msgpack:"u" json:"url"`
+	Headers map[string]string `msgpack:"h,omitempty" json:"headers,omitempty"`
+	Body    string            `msgpack:"b,omitempty" json:"body,omitempty"` // default: the task's payload
+}
+
+// Retry tells when a failed attempt is followed by another.
+// The delay before retry k (k = 1 for the first) is d = min(Cap, Initial × Factor^(k-1)),
+// then a uniform draw from [d, d + Jitter×d]; where that window passes Cap it
+// slides down until it ends at Cap, but never starts below d/2.
+type Retry struct {
+	MaxRetries int      `msgpack:"m" json:"max_retries"`                // 0: one attempt in all; at most 1000
+	Initial    Duration `msgpack:"i" json:"initial"`                    // default 2s
+	Factor     float64  `msgpack:"f" json:"factor"`                     // default 2; at least 1
+	Cap        Duration `msgpack:"c" json:"cap"`                        // default 5m
+	Jitter     *float64 `msgpack:"j,omitempty" json:"jitter,omitempty"` // share of the delay that is drawn at random, 0 to 1; default 1
+}
+
+// OnDisconnect tells what a worker that lost its lease does with an attempt.
+type OnDisconnect string
+
+// The choices of OnDisconnect. The empty string means DisconnectKill.
+const (
+	DisconnectKill     OnDisconnect = "kill"     // end it before the lease ends
+	DisconnectContinue OnDisconnect = "continue" // let it run; needs a time-out
+)
+
+// Policy is what a job says and a single task may say otherwise. A nil or empty
+// field is unset.
+type Policy struct {
+	App          string            `msgpack:"a,omitempty" json:"app,omitempty"`
+	Owner        string            `msgpack:"o,omitempty" json:"owner,omitempty"`
+	Priority     Priority          `msgpack:"p,omitempty" json:"priority,omitempty"`      // default normal
+	Timeout      *Duration         `msgpack:"t,omitempty" json:"timeout,omitempty"`       // of one attempt; absent or 0: no limit
+	Grace        *Duration         `msgpack:"g,omitempty" json:"grace,omitempty"`         // from TERM to KILL; default 5s, at most 1h
+	Retry        *Retry            `msgpack:"r,omitempty" json:"retry,omitempty"`         // default: 5 retries, 2s doubling to 5m
+	Selector     map[string]string `msgpack:"s,omitempty" json:"selector,omitempty"`      // labels that the worker must carry
+	SuccessCodes []int             `msgpack:"c,omitempty" json:"success_codes,omitempty"` // exit codes (default 0) or HTTP statuses (default 200-299)
+	Idempotent   *bool             `msgpack:"d,omitempty" json:"idempotent,omitempty"`    // a second attempt may overlap a lost first one
+	OnDisconnect OnDisconnect      `msgpack:"n,omitempty" json:"on_disconnect,omitempty"`
+}
+
+// Spec is a job's definition. Its namespace and name are the key it is kept under.
+type Spec struct {
+	Description string `msgpack:"D,omitempty" json:"description,omitempty"`
+	Executor    `msgpack:",inline"`
+	Policy      `msgpack:",inline"`
+}
+
+// TaskSpec is a request for one task: a job's name, or an executor of its own,
+// and what this task wants otherwise than its job.
+type TaskSpec struct {
+	Job      string `msgpack:"J,omitempty" json:"job,omitempty"`
+	Executor `msgpack:",inline"`
+	Policy   `msgpack:",inline"`
+
+	// Payload is opaque: the bytes of a JSON value as they were sent.
+	Payload []byte `msgpack:"P,omitempty" json:"-"`
+	// Due is Unix milliseconds; 0: now. A time that has passed means now.
+	Due int64 `msgpack:"T,omitempty" json:"-"`
+	// Delay counts from the moment the cluster stamps the command; excludes Due.
+	Delay Duration `msgpack:"L,omitempty" json:"-"`
+
+	IdempotencyKey string `msgpack:"K,omitempty" json:"idempotency_key,omitempty"`
+	// IdempotencyWindow counts from creation; default 24h, at most 30d.
+	IdempotencyWindow Duration `msgpack:"W,omitempty" json:"idempotency_window,omitempty"`
+}
+
+// The limits of what users may send.
+const (
+	MaxPayload        = 256 << 10 // bytes
+	MaxName           = 253       // bytes
+	MaxBatch          = 10_000    // tasks in one batch
+	MaxIdempotencyKey = 255       // bytes
+	MaxRetriesLimit   = 1000
+	MaxLabels         = 64
+	MaxSpecBytes      = 128 << 10 // an executor with its environment, stdin and body, encoded
+)
+
+// DefaultNamespace is used unless a request names another.
+const DefaultNamespace = "default"

@@ -1,0 +1,187 @@
+package rpc
+
+// Ref names an attempt on the wire.
+type Ref struct {
+	Namespace string   `msgpack:"n"`
+	ID        [16]byte `msgpack:"i"`
+	Attempt   uint32   `msgpack:"a"`
+	Token     string   `msgpack:"k"` // 32 hexadecimal digits
+}
+
+// The methods of a worker's session. The worker dials; both sides call.
+const (
+	MethodWorkerHello     = "worker.hello"     // worker → leader: WorkerHello, WorkerWelcome
+	MethodWorkerHeartbeat = "worker.heartbeat" // worker → leader: Heartbeat, HeartbeatReply
+	MethodWorkerStarted   = "worker.started"   // worker → leader, notify: Started
+	MethodWorkerFinished  = "worker.finished"  // worker → leader: Finished, FinishedReply
+	MethodWorkerGiveBack  = "worker.giveback"  // worker → leader: GiveBack, Empty
+	MethodDispatch        = "worker.dispatch"  // leader → worker, notify: Dispatch
+	MethodKill            = "worker.kill"      // leader → worker, notify: Kill
+	MethodFollow          = "worker.follow"    // leader → worker, stream: Follow, chunks of Output
+)
+
+// The methods between servers, and from any process to a server.
+const (
+	MethodPropose   = "server.propose"   // to the leader: Propose, ProposeReply
+	MethodReadIndex = "server.readindex" // to the leader: Empty, IndexReply
+	MethodTerm      = "server.term"      // to a voter: Empty, TermReply
+	MethodClock     = "server.clock"     // to a server: Empty, ClockReply
+	MethodLeader    = "server.leader"    // to any server: Empty, LeaderReply
+	MethodJoin      = "server.join"      // a new server asks the leader to be added: Join, Empty
+	MethodTail      = "server.tail"      // to the leader, stream: Follow, chunks of Output
+)
+
+// Empty is a message without content.
+type Empty struct{}
+
+// WorkerHello opens a session and declares what the worker holds.
+type WorkerHello struct {
+	Name    string            `msgpack:"n"`
+	Boot    string            `msgpack:"b"` // random, once per process
+	Address string            `msgpack:"a"` // for people: host:port of its gossip
+	Slots   int               `msgpack:"s"`
+	Labels  map[string]string `msgpack:"l,omitempty"`
+	Version string            `msgpack:"v"`
+	Kinds   []string          `msgpack:"k"`           // executors it offers: "exec", "http", "handler:NAME"
+	Held    []Held            `msgpack:"h,omitempty"` // attempts accepted and not yet acknowledged as finished
+}
+
+// Held is an attempt that the worker knows.
+type Held struct {
+	Ref      Ref  `msgpack:"r"`
+	Running  bool `msgpack:"u,omitempty"`
+	Finished bool `msgpack:"f,omitempty"` // its result follows as worker.finished
+}
+
+// WorkerWelcome answers a hello. A server that isn't the leader answers with an
+// error of code no_leader whose Leader field names the address to dial.
+type WorkerWelcome struct {
+	Term        uint64 `msgpack:"t"`
+	LeaseMS     int64  `msgpack:"l"` // the lease's time to live
+	HeartbeatMS int64  `msgpack:"h"`
+	Lease       bool   `msgpack:"g"` // the hello itself renewed the lease
+	NowMS       int64  `msgpack:"w"` // cluster clock, Unix ms, when answered
+}
+
+// Heartbeat renews the worker's lease.
+type Heartbeat struct {
+	Free    int `msgpack:"f"` // free slots
+	Running int `msgpack:"r"`
+}
+
+// HeartbeatReply is sent only after the leader confirmed that it still leads.
+// The worker counts the lease from when it sent the heartbeat.
+type HeartbeatReply struct {
+	Term  uint64 `msgpack:"t"`
+	NowMS int64  `msgpack:"w"` // cluster clock, Unix ms
+}
+
+// Dispatch hands attempts to the worker. The assign was committed before.
+type Dispatch struct {
+	Term  uint64         `msgpack:"t"`
+	Items []DispatchItem `msgpack:"i"`
+}
+
+// DispatchItem is one attempt to run.
+type DispatchItem struct {
+	Ref          Ref    `msgpack:"r"`
+	Job          string `msgpack:"j,omitempty"`
+	JobVersion   uint64 `msgpack:"v,omitempty"`
+	Executor     []byte `msgpack:"x"` // job.Executor as msgpack
+	Payload      []byte `msgpack:"p,omitempty"`
+	DueMS        int64  `msgpack:"d"`           // cluster clock
+	TimeoutMS    int64  `msgpack:"T,omitempty"` // 0: none
+	GraceMS      int64  `msgpack:"g,omitempty"`
+	SuccessCodes []int  `msgpack:"c,omitempty"`
+	Continue     bool   `msgpack:"n,omitempty"` // on_disconnect: continue
+	MaxRetries   int    `msgpack:"m,omitempty"`
+}
+
+// The reasons of a Kill.
+const (
+	KillCancel  = "cancelled" // somebody cancelled the task
+	KillTimeout = "timeout"   // the leader's backstop
+	KillStale   = "stale"     // the attempt's token is no longer valid
+)
+
+// Kill ends an attempt: TERM, grace, KILL. The worker answers with a finished.
+type Kill struct {
+	Ref    Ref    `msgpack:"r"`
+	Reason string `msgpack:"y"`
+}
+
+// Started reports that an attempt runs; times are by the cluster's clock.
+type Started struct {
+	Ref  Ref   `msgpack:"r"`
+	AtMS int64 `msgpack:"a"`
+}
+
+// Finished reports how an attempt ended. The worker keeps it on disk and sends
+// it again until it is answered.
+type Finished struct {
+	Ref    Ref    `msgpack:"r"`
+	Result []byte `msgpack:"R"` // fsm.AttemptResult as msgpack, opaque here
+}
+
+// FinishedReply tells that the result is committed, or was refused for good.
+// Either way the worker forgets it.
+type FinishedReply struct {
+	Refused string `msgpack:"r,omitempty"` // why the result did not count
+}
+
+// GiveBack returns attempts the worker did not start.
+type GiveBack struct {
+	Refs   []Ref  `msgpack:"r"`
+	Reason string `msgpack:"y,omitempty"`
+	Free   int    `msgpack:"f"` // free slots now
+}
+
+// Follow asks for an attempt's output as it comes. Token may be empty: the
+// running attempt.
+type Follow struct {
+	Ref Ref `msgpack:"r"`
+}
+
+// Output is a piece of an attempt's output.
+type Output struct {
+	Stderr  bool   `msgpack:"e,omitempty"`
+	Data    []byte `msgpack:"d"`
+	Skipped int64  `msgpack:"s,omitempty"` // bytes dropped before Data, since the reader was slow
+}
+
+// Propose carries a command to the leader.
+type Propose struct {
+	Command []byte `msgpack:"c"` // fsm.EncodeCommand's form, opaque here
+}
+
+// ProposeReply carries the result back.
+type ProposeReply struct {
+	Result []byte `msgpack:"r"` // fsm.EncodeResult's form, opaque here
+}
+
+// IndexReply answers a read index: the reader may read once it applied Index.
+type IndexReply struct {
+	Index uint64 `msgpack:"i"`
+}
+
+// TermReply answers with the voter's current term.
+type TermReply struct {
+	Term uint64 `msgpack:"t"`
+}
+
+// ClockReply answers with the server's wall clock in Unix milliseconds.
+type ClockReply struct {
+	UnixMS int64 `msgpack:"u"`
+}
+
+// LeaderReply names the leader as the answering server knows it.
+type LeaderReply struct {
+	Name    string `msgpack:"n,omitempty"`
+	Address string `msgpack:"a,omitempty"`
+}
+
+// Join asks the leader to add a server.
+type Join struct {
+	Name    string `msgpack:"n"`
+	Address string `msgpack:"a"`
+}
