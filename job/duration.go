@@ -9,8 +9,8 @@ import (
 )
 
 // Duration is a span that JSON and YAML write as "90s". Whole days ("2d") are
-// understood beside Go's units; a bare number is refused, since its unit would
-// be a guess.
+// understood beside Go's units; a bare number other than 0 is refused, since its
+// unit would be a guess.
 type Duration time.Duration
 
 // Std returns the duration as the standard library's type.
@@ -43,28 +43,34 @@ const day = 24 * time.Hour
 
 // ParseDuration reads "1h30m", "250ms", "7d" or "2d12h". The largest span is
 // that of int64 nanoseconds, about 292 years; beyond it the input is refused,
-// never wrapped.
+// never wrapped. A sign is understood where no days are given.
 func ParseDuration(s string) (Duration, error) {
-	rest, days := s, int64(0)
-	if head, tail, found := strings.Cut(s, "d"); found {
-		n, err := strconv.ParseInt(head, 10, 64)
-		if err != nil || n < 0 || n > math.MaxInt64/int64(day) {
+	head, rest, found := strings.Cut(s, "d")
+	if !found {
+		d, err := time.ParseDuration(s)
+		if err != nil {
 			return 0, invalidDuration(s)
 		}
-		days, rest = n, tail
+		return Duration(d), nil
 	}
-	var part time.Duration
-	if rest != "" || s == "" {
-		var err error
-		if part, err = time.ParseDuration(rest); err != nil {
-			return 0, invalidDuration(s)
-		}
-	}
-	if part > 0 && days*int64(day) > math.MaxInt64-int64(part) {
+	days, err := strconv.ParseUint(head, 10, 31)
+	if err != nil || days > math.MaxInt64/uint64(day) {
 		return 0, invalidDuration(s)
 	}
-	return Duration(time.Duration(days)*day + part), nil
+	var part time.Duration
+	if rest != "" {
+		if part, err = time.ParseDuration(rest); err != nil || !startsWithDigit(rest) {
+			return 0, invalidDuration(s)
+		}
+	}
+	whole := time.Duration(days) * day
+	if whole > math.MaxInt64-part {
+		return 0, invalidDuration(s)
+	}
+	return Duration(whole + part), nil
 }
+
+func startsWithDigit(s string) bool { return s[0] >= '0' && s[0] <= '9' }
 
 func invalidDuration(s string) error {
 	return Invalid("", `must be a duration with a unit, such as "90s", "1h30m" or "7d", of at most 292 years`, s)
@@ -102,18 +108,19 @@ func FormatTime(ms int64) string {
 }
 
 // ParseTime reads RFC 3339 with an offset into Unix milliseconds, rounded up so
-// that nothing runs before its time.
+// that nothing runs before its time. The result lies between 1970 and MaxTime.
 func ParseTime(s string) (int64, error) {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
+	var t time.Time
+	// UnmarshalText keeps to RFC 3339 strictly; time.Parse lets "T2:00:00Z" pass.
+	if err := t.UnmarshalText([]byte(s)); err != nil {
 		return 0, Invalid("", `must be an RFC 3339 time with an offset, such as "2026-12-01T02:00:00Z" (encode "+" as %2B in a URL)`, s)
 	}
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
 		ms++
 	}
-	if ms > MaxTime {
-		return 0, Invalid("", "must not be after the year 9999", s)
+	if ms < 0 || ms > MaxTime {
+		return 0, Invalid("", "must be a time between the years 1970 and 9999 in UTC", s)
 	}
 	return ms, nil
 }

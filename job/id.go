@@ -1,10 +1,10 @@
 package job
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -31,9 +31,10 @@ func putUint48(b []byte, v uint64) {
 	copy(b, w[2:])
 }
 
-// ParseID reads the 26-character Crockford base32 form, in either case.
+// ParseID reads the 26-character Crockford base32 form, in either case. What
+// does not fit 128 bits (a first character above 7) is refused.
 func ParseID(s string) (ID, error) {
-	u, err := ulid.ParseStrict(strings.ToUpper(s))
+	u, err := ulid.ParseStrict(s)
 	if err != nil {
 		return ID{}, Invalid("id", "must be a ULID of 26 characters", s)
 	}
@@ -62,16 +63,18 @@ func (id *ID) UnmarshalText(b []byte) (err error) {
 // equals the task's current token is valid. Tokens of one task strictly
 // increase; tokens of different tasks must not be compared.
 type Token struct {
-	Epoch  uint32 `msgpack:"e,omitempty"` // restore epoch: raised by every operator's restore
-	Index  uint64 `msgpack:"i,omitempty"` // log index of the assign
-	Offset uint32 `msgpack:"o,omitempty"` // offset within the log entry
+	Epoch  uint32 // restore epoch: raised by every operator's restore
+	Index  uint64 // log index of the assign
+	Offset uint32 // offset within the log entry
 }
 
 // IsZero reports whether the token is unset.
 func (t Token) IsZero() bool { return t == Token{} }
 
 // Compare orders two tokens of one task: -1, 0 or +1.
-func (t Token) Compare(o Token) int { return strings.Compare(t.String(), o.String()) }
+func (t Token) Compare(o Token) int {
+	return cmp.Or(cmp.Compare(t.Epoch, o.Epoch), cmp.Compare(t.Index, o.Index), cmp.Compare(t.Offset, o.Offset))
+}
 
 // String returns 32 hexadecimal digits whose lexical order is the tokens' order,
 // so that a guarded resource can compare them as text.
