@@ -1,0 +1,82 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/axd-project/axd/job"
+)
+
+// PutJob creates a job or, where it exists and differs, its next version.
+func (c *Client) PutJob(ctx context.Context, name string, spec job.Spec) (Job, error) {
+	var out Job
+	err := c.call(ctx, request{method: http.MethodPut, path: jobPath(name), body: spec, again: true}, &out)
+	return out, err
+}
+
+// Job returns one job with the number of its tasks by state.
+func (c *Client) Job(ctx context.Context, name string) (Job, error) {
+	var out Job
+	err := c.get(ctx, jobPath(name), nil, &out)
+	return out, err
+}
+
+// Jobs returns a page of jobs by name.
+func (c *Client) Jobs(ctx context.Context, limit int, cursor string) (JobList, error) {
+	var out JobList
+	err := c.get(ctx, "/v1/jobs", page(limit, cursor), &out)
+	return out, err
+}
+
+// DeleteJob removes a job that no waiting or running task needs.
+func (c *Client) DeleteJob(ctx context.Context, name string) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: jobPath(name)}, nil)
+}
+
+// Workers returns a page of workers by name.
+func (c *Client) Workers(ctx context.Context, limit int, cursor string) (WorkerList, error) {
+	var out WorkerList
+	err := c.get(ctx, "/v1/workers", page(limit, cursor), &out)
+	return out, err
+}
+
+// DrainWorker gives the worker no further attempts; what runs may end.
+func (c *Client) DrainWorker(ctx context.Context, name string) (Worker, error) {
+	return c.worker(ctx, name, "/drain")
+}
+
+// ResumeWorker ends a drain.
+func (c *Client) ResumeWorker(ctx context.Context, name string) (Worker, error) {
+	return c.worker(ctx, name, "/resume")
+}
+
+func (c *Client) worker(ctx context.Context, name, verb string) (Worker, error) {
+	var out Worker
+	err := c.call(ctx, request{
+		method: http.MethodPost, path: workerPath(name) + verb, body: struct{}{}, again: true,
+	}, &out)
+	return out, err
+}
+
+// ForgetWorker removes a lost worker from the list.
+func (c *Client) ForgetWorker(ctx context.Context, name string) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: workerPath(name)}, nil)
+}
+
+// Cluster describes servers, leadership and workers.
+func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
+	var out Cluster
+	err := c.get(ctx, "/v1/cluster", nil, &out)
+	return out, err
+}
+
+// Stats returns numbers by state.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	var out Stats
+	err := c.get(ctx, "/v1/stats", nil, &out)
+	return out, err
+}
+
+func jobPath(name string) string    { return "/v1/jobs/" + url.PathEscape(name) }
+func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
