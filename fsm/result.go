@@ -57,6 +57,7 @@ const (
 	EventEnded                              // a task reached a terminal state
 	EventCancelWanted                       // an active task was asked to end
 	EventWorkerChanged                      // registered, lost, draining, forgotten
+	EventJobChanged                         // a job was put or deleted
 )
 
 // Event is a hint to the leader's memory that a task or worker changed. A lost
