@@ -1,0 +1,14 @@
+// Package scheduler is the leader's loop: it learns from state which tasks come
+// due, matches them with workers, has assignments committed and then sends
+// them, and declares lost what a worker's ended lease leaves behind.
+//
+// One goroutine runs per leadership term and owns all memory; it starts from
+// state, and everything it remembers can be rebuilt from state. Other parts
+// speak to it through an inbox that never blocks them. A hint that doesn't fit
+// the inbox is dropped and the loop rebuilds itself: that costs a moment, never
+// a task.
+//
+// Where things live: due.go the near future (wheel and scan frontier), ready.go
+// the queues of due tasks, match.go the choice of a worker, workers.go sessions,
+// leases.go who may still be running something, events.go what apply reports.
+package scheduler

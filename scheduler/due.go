@@ -1,0 +1,190 @@
+package scheduler
+
+import (
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/wheel"
+)
+
+// item is a pending task in memory: in the wheel until it is due, then raised
+// (its record is to be read), then in a ready queue, then being assigned.
+type item struct {
+	ref       fsm.TaskRef
+	priority  job.Priority
+	due       int64
+	version   uint64 // of the record that the queue's shape was computed from
+	handle    wheel.Handle
+	queue     *queue // set while ready
+	pos       int    // index in the queue's heap
+	gone      bool   // taken out while raised
+	assigning bool
+}
+
+func (it *item) key() fsm.DueKey {
+	return fsm.DueKey{Due: it.due, ID: it.ref.ID, Namespace: it.ref.Namespace}
+}
+
+// dueWindow is the near future: of each priority the pending tasks before its
+// frontier are in memory, the rest is left in the due index. The frontier
+// advances by scans; it moves back when a task before it finds no room.
+type dueWindow struct {
+	wheel    *wheel.Wheel[*item]
+	known    map[fsm.TaskRef]*item
+	count    [job.Low + 1]int        // of known, by priority
+	frontier [job.Low + 1]fsm.DueKey // first key that is not loaded
+	raise    [job.Low + 1][]*item    // due, record not yet read
+}
+
+func newDueWindow(now int64) dueWindow {
+	return dueWindow{wheel: wheel.New[*item](now), known: map[fsm.TaskRef]*item{}}
+}
+
+func (d *dueWindow) len() int { return len(d.known) }
+
+func (d *dueWindow) raised() int {
+	n := 0
+	for _, q := range d.raise {
+		n += len(q)
+	}
+	return n
+}
+
+func (d *dueWindow) next() (int64, bool) { return d.wheel.Next() }
+
+// add takes a pending task into memory if its place is before the frontier and
+// there is room; else the index keeps it for a later scan.
+func (d *dueWindow) add(ref fsm.TaskRef, p job.Priority, due int64) {
+	if old := d.known[ref]; old != nil {
+		if old.due == due && old.priority == p {
+			return
+		}
+		d.drop(old)
+	}
+	it := &item{ref: ref, priority: p, due: due}
+	if it.key().Compare(d.frontier[p]) >= 0 {
+		return
+	}
+	if d.count[p] >= maxLoaded {
+		d.frontier[p] = it.key()
+		return
+	}
+	d.insert(it)
+}
+
+func (d *dueWindow) insert(it *item) {
+	d.known[it.ref] = it
+	d.count[it.priority]++
+	it.handle = d.wheel.Add(it.due, it)
+}
+
+// drop forgets a task wherever it is held.
+func (d *dueWindow) drop(it *item) {
+	if d.known[it.ref] != it {
+		return
+	}
+	delete(d.known, it.ref)
+	d.count[it.priority]--
+	it.gone = true
+	d.wheel.Remove(it.handle)
+	if it.queue != nil {
+		it.queue.remove(it)
+	}
+}
+
+func (d *dueWindow) forget(ref fsm.TaskRef) {
+	if it := d.known[ref]; it != nil {
+		d.drop(it)
+	}
+}
+
+// fill scans the due index where the frontier is less than half a window ahead
+// and there is room. It reports whether more is to be scanned.
+func (l *loop) fill(now int64) (more bool) {
+	d := &l.due
+	var r fsm.Reader
+	var release func()
+	for _, p := range job.Priorities {
+		if d.count[p] > maxLoaded/2 || d.frontier[p].Due > now+window/2 {
+			continue
+		}
+		if r == nil {
+			r, release = l.cfg.State.Read()
+			defer release()
+		}
+		more = d.scan(r, p, now+window) || more
+	}
+	return more
+}
+
+// scan loads rows from the frontier on, up to the bounds.
+func (d *dueWindow) scan(r fsm.Reader, p job.Priority, before int64) (more bool) {
+	rows := fsm.ScanDue(r, p, d.frontier[p], before, maxScan)
+	for _, row := range rows {
+		ref := fsm.TaskRef{Namespace: row.Namespace, ID: row.ID}
+		if d.known[ref] == nil {
+			d.insert(&item{ref: ref, priority: p, due: row.Due})
+		}
+	}
+	if len(rows) < maxScan {
+		d.frontier[p] = fsm.DueKey{Due: before}
+		return false
+	}
+	last := rows[len(rows)-1].DueKey
+	last.Namespace += "\x00" // the smallest key after it
+	d.frontier[p] = last
+	return d.count[p] <= maxLoaded/2
+}
+
+// raise advances the wheel and reads the records of tasks that came due, a
+// bounded number of them, most urgent first.
+func (l *loop) raise(now int64) (more bool) {
+	d := &l.due
+	d.wheel.Advance(now, func(_ int64, it *item) {
+		d.raise[it.priority] = append(d.raise[it.priority], it)
+	})
+	if d.raised() == 0 {
+		return false
+	}
+	r, release := l.cfg.State.Read()
+	defer release()
+	budget := maxRaise
+	for _, p := range job.Priorities {
+		n := min(budget, len(d.raise[p]))
+		for _, it := range d.raise[p][:n] {
+			l.enqueue(r, it)
+		}
+		d.raise[p] = d.raise[p][n:]
+		if len(d.raise[p]) == 0 {
+			d.raise[p] = nil
+		}
+		budget -= n
+	}
+	return d.raised() > 0
+}
+
+// enqueue puts a due task into the queue of its shape, by its record.
+func (l *loop) enqueue(r fsm.Reader, it *item) {
+	if it.gone {
+		return
+	}
+	t, ok := fsm.GetTask(r, it.ref)
+	if !ok || t.State != job.Pending {
+		l.due.drop(it)
+		return
+	}
+	if t.Due != it.due || t.Policy.Priority != it.priority {
+		l.due.add(it.ref, t.Policy.Priority, t.Due)
+		return
+	}
+	it.version = t.Version
+	l.queues.push(it, l.shape(r, &t))
+	l.dirty = true
+}
+
+// reload places a task by its record, after an assign of it failed.
+func (l *loop) reload(r fsm.Reader, ref fsm.TaskRef) {
+	l.due.forget(ref)
+	if t, ok := fsm.GetTask(r, ref); ok && t.State == job.Pending {
+		l.due.add(ref, t.Policy.Priority, t.Due)
+	}
+}

@@ -1,0 +1,141 @@
+package scheduler
+
+import (
+	"container/heap"
+	"strings"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// match hands due tasks to workers: strictly by priority, within one the
+// longest due first, to the least loaded worker that fits. It reports whether
+// more could be assigned at once.
+func (l *loop) match() (more bool) {
+	if l.assigning >= maxAssigning {
+		return false // the next result makes the loop try again
+	}
+	l.dirty = false
+	var items []fsm.AssignItem
+	for _, p := range job.Priorities {
+		for _, q := range l.queues.heads(p) {
+			items = l.matchQueue(q, items)
+			if len(items) == maxAssign {
+				l.assign(items)
+				l.dirty = true
+				return l.assigning < maxAssigning
+			}
+		}
+	}
+	if len(items) > 0 {
+		l.assign(items)
+	}
+	return false
+}
+
+// matchQueue assigns tasks of one queue while a worker that fits has room.
+func (l *loop) matchQueue(q *queue, items []fsm.AssignItem) []fsm.AssignItem {
+	selector := parseLabels(q.shape.labels)
+	var candidates workerHeap
+	for _, w := range l.workers {
+		if w.usable() && w.fits(q.shape, selector) {
+			candidates = append(candidates, w)
+		}
+	}
+	heap.Init(&candidates)
+	for len(candidates) > 0 && q.Len() > 0 && len(items) < maxAssign {
+		w := candidates[0]
+		it := q.pop()
+		it.assigning = true
+		w.reserve(it.ref)
+		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
+		if w.usable() {
+			heap.Fix(&candidates, 0)
+		} else {
+			heap.Pop(&candidates)
+		}
+	}
+	return items
+}
+
+func parseLabels(s string) map[string]string {
+	if s == "" {
+		return nil
+	}
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(s, ",") {
+		k, v, _ := strings.Cut(pair, "=")
+		out[k] = v
+	}
+	return out
+}
+
+// reserve takes a slot for an assign that is not yet committed.
+func (w *workerState) reserve(ref fsm.TaskRef) {
+	w.active[ref] = &active{ref: fsm.AttemptRef{Ref: ref}, boot: w.boot}
+	if w.room > 0 {
+		w.room--
+	}
+}
+
+// unreserve gives the slot back where the assign did not commit.
+func (w *workerState) unreserve(ref fsm.TaskRef) {
+	if a := w.active[ref]; a != nil && a.ref.Token.IsZero() {
+		delete(w.active, ref)
+	}
+}
+
+// assign proposes the assignments. What commits comes back as events, which
+// dispatch; the result tells only what did not.
+func (l *loop) assign(items []fsm.AssignItem) {
+	l.assigning++
+	cmd := fsm.Assign{Term: l.term, Items: items}
+	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
+		l.inbox.put(func(l *loop) { l.assigned(items, res, err) }, 1)
+	})
+}
+
+func (l *loop) assigned(items []fsm.AssignItem, res fsm.Result, err error) {
+	l.assigning--
+	l.dirty = true
+	r, release := l.cfg.State.Read()
+	defer release()
+	for i, it := range items {
+		if err == nil && i < len(res.Assigned) && res.Assigned[i].Err == nil {
+			l.starts.Add(1)
+			continue
+		}
+		if w := l.workers[it.Worker]; w != nil {
+			w.unreserve(it.Ref)
+		}
+		l.reload(r, it.Ref)
+	}
+	if err != nil {
+		l.log.Warn("assigning tasks failed", "tasks", len(items), "error", err)
+	}
+}
+
+// workerHeap orders candidates by load, then by name: the least loaded first.
+type workerHeap []*workerState
+
+func (h workerHeap) Len() int { return len(h) }
+func (h workerHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	left, right := len(a.active)*max(b.slots, 1), len(b.active)*max(a.slots, 1)
+	if left != right {
+		return left < right
+	}
+	return a.name < b.name
+}
+func (h workerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface; candidates are only ever removed.
+func (h *workerHeap) Push(any) { panic("scheduler: workerHeap does not grow") }
+
+// Pop implements heap.Interface.
+func (h *workerHeap) Pop() any {
+	last := len(*h) - 1
+	w := (*h)[last]
+	*h = (*h)[:last]
+	return w
+}

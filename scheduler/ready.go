@@ -1,0 +1,132 @@
+package scheduler
+
+import (
+	"container/heap"
+	"slices"
+	"strings"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// shape is what decides which workers may run a task. Tasks of one shape wait
+// in one queue, so that those no worker can run don't hold up the others.
+type shape struct {
+	offer  string // what the worker must offer: "exec", "http" or "handler:NAME"
+	labels string // the selector, "k=v" sorted and joined by commas
+}
+
+// shape computes a task's shape from its record and its job's.
+func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
+	policy, executor, _ := l.policy(r, t)
+	offer := t.Kind
+	if t.Job != "" {
+		offer = Offer(executor)
+	}
+	return shape{offer: offer, labels: labelsKey(policy.Selector)}
+}
+
+// Offer names what a worker must offer to run an executor.
+func Offer(e job.Executor) string {
+	if e.Handler != "" {
+		return "handler:" + e.Handler
+	}
+	return e.Kind()
+}
+
+func labelsKey(labels map[string]string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	pairs := make([]string, 0, len(labels))
+	for k, v := range labels {
+		pairs = append(pairs, k+"="+v)
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, ",")
+}
+
+// readyQueues holds due tasks by priority and shape.
+type readyQueues struct {
+	byPriority [job.Low + 1]map[shape]*queue
+	n          int
+}
+
+func newReadyQueues() readyQueues {
+	var q readyQueues
+	for _, p := range job.Priorities {
+		q.byPriority[p] = map[shape]*queue{}
+	}
+	return q
+}
+
+func (q *readyQueues) len() int { return q.n }
+
+func (q *readyQueues) push(it *item, s shape) {
+	m := q.byPriority[it.priority]
+	target := m[s]
+	if target == nil {
+		target = &queue{all: q, shape: s, priority: it.priority}
+		m[s] = target
+	}
+	it.queue = target
+	heap.Push(target, it)
+	q.n++
+}
+
+// heads returns a priority's queues, that of the longest due task first.
+func (q *readyQueues) heads(p job.Priority) []*queue {
+	out := make([]*queue, 0, len(q.byPriority[p]))
+	for _, c := range q.byPriority[p] {
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b *queue) int { return a.items[0].key().Compare(b.items[0].key()) })
+	return out
+}
+
+// queue is a heap of due tasks of one priority and shape, longest due first.
+// An empty queue is removed from its parent.
+type queue struct {
+	all      *readyQueues
+	shape    shape
+	priority job.Priority
+	items    []*item
+}
+
+func (q *queue) Len() int           { return len(q.items) }
+func (q *queue) Less(i, j int) bool { return q.items[i].key().Compare(q.items[j].key()) < 0 }
+func (q *queue) Swap(i, j int) {
+	q.items[i], q.items[j] = q.items[j], q.items[i]
+	q.items[i].pos, q.items[j].pos = i, j
+}
+
+// Push implements heap.Interface.
+func (q *queue) Push(x any) {
+	it := x.(*item) //nolint:forcetypeassert // heap.Push is only called with items
+	it.pos = len(q.items)
+	q.items = append(q.items, it)
+}
+
+// Pop implements heap.Interface.
+func (q *queue) Pop() any {
+	last := len(q.items) - 1
+	it := q.items[last]
+	q.items[last] = nil
+	q.items = q.items[:last]
+	return it
+}
+
+func (q *queue) pop() *item {
+	it := q.items[0]
+	q.remove(it)
+	return it
+}
+
+func (q *queue) remove(it *item) {
+	heap.Remove(q, it.pos)
+	it.queue = nil
+	q.all.n--
+	if len(q.items) == 0 {
+		delete(q.all.byPriority[q.priority], q.shape)
+	}
+}

@@ -1,0 +1,261 @@
+package scheduler
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// Log commits commands. done is called exactly once, from any goroutine.
+type Log interface {
+	ProposeAsync(c fsm.Command, done func(fsm.Result, error))
+}
+
+// State opens a view of the applied state; release it soon.
+type State interface {
+	Read() (r fsm.Reader, release func())
+}
+
+// Config is what the loop needs. Zero durations take their defaults.
+type Config struct {
+	Log    Log
+	State  State
+	Logger *slog.Logger
+
+	// Now is the cluster's clock in Unix ms: what is due is judged by it.
+	Now func() int64
+	// Mono is a monotonic clock that counts suspend: leases are judged by it.
+	Mono func() time.Duration
+
+	LeaseTTL  time.Duration // of a worker; default 10s
+	LeaseSlop time.Duration // waited beyond the TTL before attempts are lost; default 2s
+	Retention time.Duration // of ended tasks; default 7 days
+}
+
+// The bounds of the loop's memory and of one turn's work.
+const (
+	maxLoaded       = 20_000                 // tasks held in memory per priority, due and soon due
+	window          = 10_000                 // ms ahead of now that the wheel is filled
+	maxScan         = 500                    // due index rows read per priority and turn
+	maxRaise        = 500                    // task records read per turn to become ready
+	maxAssign       = 500                    // tasks in one assign
+	maxAssigning    = 4                      // assigns in flight
+	maxInbox        = 100_000                // messages waiting for the loop
+	maxLose         = 500                    // attempts in one lose
+	houseInterval   = 500 * time.Millisecond // between looks at leases and back-stops
+	expireInterval  = 2 * time.Second        // between looks for records past their retention
+	backstopMargin  = 1500 * time.Millisecond
+	backstopRepeat  = 5 * time.Second
+	maxBackstopScan = 1000
+)
+
+// Scheduler is the part of the loop that lives as long as the server; what
+// belongs to one term is in the loop type.
+type Scheduler struct {
+	cfg    Config
+	inbox  inbox
+	leases leases
+	ready  atomic.Int64 // due and not yet assigned; -1 while not leading
+	loaded atomic.Int64
+	starts atomic.Int64 // attempts assigned since this process began
+}
+
+// New returns a scheduler that does nothing until Run leads a term.
+func New(cfg Config) *Scheduler {
+	if cfg.LeaseTTL == 0 {
+		cfg.LeaseTTL = 10 * time.Second
+	}
+	if cfg.LeaseSlop == 0 {
+		cfg.LeaseSlop = 2 * time.Second
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = 7 * 24 * time.Hour
+	}
+	s := &Scheduler{cfg: cfg}
+	s.inbox.wake = make(chan struct{}, 1)
+	s.ready.Store(-1)
+	return s
+}
+
+// Run leads one term until ctx ends. The caller has passed a barrier, so that
+// state holds everything committed before the term. Only one Run is active.
+func (s *Scheduler) Run(ctx context.Context, term uint64) {
+	s.inbox.open()
+	l := newLoop(s, term)
+	defer func() {
+		s.inbox.close()
+		l.end()
+		s.ready.Store(-1)
+		s.loaded.Store(0)
+	}()
+	l.recover()
+
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.inbox.wake:
+		case <-timer.C:
+		}
+		timer.Reset(l.turn())
+	}
+}
+
+// Ready returns the number of due tasks that wait for a worker, as far as they
+// are loaded; -1 while this server doesn't lead.
+func (s *Scheduler) Ready() int64 { return s.ready.Load() }
+
+// Loaded returns the number of tasks held in memory, due and soon due.
+func (s *Scheduler) Loaded() int64 { return s.loaded.Load() }
+
+// Assigned returns the number of attempts assigned since the process began.
+func (s *Scheduler) Assigned() int64 { return s.starts.Load() }
+
+// Events hands what apply reported to the loop. It never blocks.
+func (s *Scheduler) Events(events []fsm.Event) {
+	s.inbox.put(func(l *loop) {
+		for i := range events {
+			l.onEvent(&events[i])
+		}
+	}, len(events))
+}
+
+// Reset makes the loop rebuild itself from state, after the state was replaced.
+func (s *Scheduler) Reset() { s.inbox.overflow() }
+
+// loop is one term's memory. Only Run's goroutine touches it.
+type loop struct {
+	*Scheduler
+	term    uint64
+	log     *slog.Logger
+	due     dueWindow
+	queues  readyQueues
+	workers map[string]*workerState
+	jobs    map[jobKey]*fsm.Job // nil entry: no such job
+
+	assigning  int // assign proposals in flight
+	dirty      bool
+	nextHouse  time.Duration
+	nextExpire time.Duration
+	expiring   bool
+}
+
+type jobKey struct{ namespace, name string }
+
+func newLoop(s *Scheduler, term uint64) *loop {
+	return &loop{Scheduler: s, term: term, log: s.cfg.Logger.With("term", term)}
+}
+
+// recover builds all memory from state. It serves the start of a term and a
+// loop whose inbox overflowed; sessions survive the latter.
+func (l *loop) recover() {
+	old := l.workers
+	now := l.cfg.Now()
+	l.due = newDueWindow(now)
+	l.queues = newReadyQueues()
+	l.workers = map[string]*workerState{}
+	l.jobs = map[jobKey]*fsm.Job{}
+	l.dirty = true
+
+	r, release := l.cfg.State.Read()
+	defer release()
+	l.recoverWorkers(r, old)
+}
+
+// end tells sessions that wait for an answer that the term is over.
+func (l *loop) end() {
+	for _, w := range l.workers {
+		w.session = nil
+	}
+}
+
+// turn does one round of bounded work and returns how long to wait for the next.
+func (l *loop) turn() time.Duration {
+	if l.inbox.drain(l) {
+		l.log.Warn("the scheduler's inbox overflowed; rebuilding from state")
+		l.recover()
+	}
+	now, mono := l.cfg.Now(), l.cfg.Mono()
+	more := l.fill(now)
+	more = l.raise(now) || more
+	if l.dirty {
+		more = l.match() || more
+	}
+	if mono >= l.nextHouse {
+		l.nextHouse = mono + houseInterval
+		l.expireLeases(mono)
+		l.backstop(mono)
+	}
+	if mono >= l.nextExpire && !l.expiring {
+		l.nextExpire = mono + expireInterval
+		l.expireRecords(now)
+	}
+	l.Scheduler.ready.Store(int64(l.queues.len() + l.due.raised()))
+	l.loaded.Store(int64(l.due.len()))
+	if more {
+		return 0
+	}
+	return l.sleep(now, mono)
+}
+
+// sleep is the time until something may be due, at most until the next look at
+// leases.
+func (l *loop) sleep(now int64, mono time.Duration) time.Duration {
+	d := max(l.nextHouse-mono, 0)
+	if next, ok := l.due.next(); ok {
+		d = min(d, time.Duration(max(next-now, 0))*time.Millisecond)
+	}
+	return d
+}
+
+// job returns a job's newest version from the cache or from state.
+func (l *loop) job(r fsm.Reader, namespace, name string) *fsm.Job {
+	key := jobKey{namespace, name}
+	if j, ok := l.jobs[key]; ok {
+		return j
+	}
+	var j *fsm.Job
+	if got, ok := fsm.GetJob(r, namespace, name); ok {
+		j = &got
+	}
+	l.jobs[key] = j
+	return j
+}
+
+// policy resolves what a task asks for, its job's wishes included.
+func (l *loop) policy(r fsm.Reader, t *fsm.Task) (job.Policy, job.Executor, uint64) {
+	if t.Job == "" {
+		return t.Policy, job.Executor{}, 0
+	}
+	j := l.job(r, t.Namespace, t.Job)
+	if j == nil {
+		return t.Policy, job.Executor{}, 0
+	}
+	return j.Spec.Policy.Merge(t.Policy), j.Spec.Executor, j.Version
+}
+
+// expireRecords proposes to delete what outlived its retention, if there is any.
+func (l *loop) expireRecords(now int64) {
+	before := now - l.cfg.Retention.Milliseconds()
+	r, release := l.cfg.State.Read()
+	some := fsm.Expirable(r, before, now)
+	release()
+	if !some {
+		return
+	}
+	l.expiring = true
+	l.cfg.Log.ProposeAsync(fsm.Expire{EndedBefore: before}, func(res fsm.Result, err error) {
+		l.inbox.put(func(l *loop) {
+			l.expiring = false
+			if err == nil && res.More {
+				l.nextExpire = 0
+			}
+		}, 1)
+	})
+}

@@ -1,0 +1,353 @@
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// Session is a worker's connection. Its methods never block; what can't be
+// queued closes the connection, and the worker declares itself anew.
+type Session interface {
+	Dispatch(term uint64, items []Dispatch)
+	Kill(ref fsm.AttemptRef, attempt uint32, reason KillReason)
+	// Gone is closed when the connection has ended.
+	Gone() <-chan struct{}
+}
+
+// KillReason tells a worker why to end an attempt.
+type KillReason string
+
+// The reasons.
+const (
+	KillCancelled KillReason = "cancelled" // somebody cancelled the task
+	KillTimeout   KillReason = "timeout"   // the leader's back-stop
+	KillStale     KillReason = "stale"     // its token is no longer valid
+)
+
+// Dispatch is one committed attempt for a worker to run.
+type Dispatch struct {
+	Task       fsm.Task
+	Executor   job.Executor
+	Payload    []byte
+	Policy     job.Policy // the job's and the task's, merged
+	JobVersion uint64
+}
+
+// Hello is what a worker says of itself when its session begins.
+type Hello struct {
+	Worker fsm.RegisterWorker // Term is filled in by the loop
+	Offers []string           // "exec", "http", "handler:NAME"
+	Held   []Held
+}
+
+// Held is an attempt that the worker knows.
+type Held struct {
+	fsm.AttemptRef
+	Attempt  uint32
+	Finished bool // its result follows
+}
+
+// workerState is a worker in the loop's memory.
+type workerState struct {
+	name     string
+	boot     string
+	slots    int
+	labels   map[string]string
+	draining bool
+	lost     bool
+	session  Session // nil: not connected
+	offers   map[string]bool
+	active   map[fsm.TaskRef]*active // of this life
+	earlier  map[fsm.TaskRef]*active // of earlier lives: they hold no slot, and end with their lease
+	room     int // free slots as last reported, where fewer than computed; -1: trust the computation
+	joining  bool
+}
+
+// active is an attempt that a worker holds, or will once its assign commits.
+type active struct {
+	ref       fsm.AttemptRef // Token is zero until committed
+	attempt   uint32
+	boot      string
+	running   bool
+	cancelled bool
+	losing    bool          // a lose is proposed
+	backstop  time.Duration // when to kill it, by Mono; 0: never
+}
+
+func (w *workerState) free() int {
+	free := w.slots - len(w.active)
+	if w.room >= 0 {
+		free = min(free, w.room)
+	}
+	return free
+}
+
+func (w *workerState) usable() bool {
+	return w.session != nil && !w.draining && !w.lost && !w.joining && w.free() > 0
+}
+
+// fits reports whether the worker may run tasks of a shape.
+func (w *workerState) fits(s shape, selector map[string]string) bool {
+	if !w.offers[s.offer] {
+		return false
+	}
+	for k, v := range selector {
+		if w.labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// worker returns the memory of a worker, made from its record where it is new.
+func (l *loop) worker(r fsm.Reader, name string) *workerState {
+	w := l.workers[name]
+	if w == nil {
+		w = &workerState{
+			name: name, active: map[fsm.TaskRef]*active{}, earlier: map[fsm.TaskRef]*active{}, room: -1,
+		}
+		l.workers[name] = w
+		if rec, ok := fsm.GetWorker(r, name); ok {
+			w.take(&rec)
+		}
+	}
+	return w
+}
+
+// hold files an attempt under this life of the worker or the earlier ones.
+func (w *workerState) hold(a *active) {
+	if a.boot == w.boot {
+		w.active[a.ref.Ref] = a
+	} else {
+		w.earlier[a.ref.Ref] = a
+	}
+}
+
+func (w *workerState) take(rec *fsm.Worker) {
+	w.boot, w.slots, w.labels = rec.Boot, rec.Slots, rec.Labels
+	w.draining, w.lost = rec.Draining, rec.Lost
+}
+
+// recoverWorkers loads workers and what they hold. Every life in state gets a
+// lease from now on: the previous leader may have renewed it a moment ago.
+func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
+	mono := l.cfg.Mono()
+	if old == nil {
+		l.leases.reset()
+	}
+	for cursor := ""; ; {
+		page, next, err := fsm.ListWorkers(r, cursor, fsm.MaxPage)
+		if err != nil {
+			l.log.Error("listing workers failed", "error", err)
+			return
+		}
+		for i := range page {
+			w := l.worker(r, page[i].Name)
+			w.take(&page[i])
+			if !w.lost {
+				l.leases.grant(boot{w.name, w.boot}, mono)
+			}
+			if was := old[w.name]; was != nil && was.boot == w.boot {
+				w.session, w.offers = was.session, was.offers
+			}
+		}
+		if cursor = next; cursor == "" {
+			break
+		}
+	}
+	for name, w := range l.workers {
+		for _, a := range fsm.ListActive(r, name, maxInbox) {
+			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running})
+			l.leases.grant(boot{name, a.Boot}, mono)
+			if a.Running {
+				l.armBackstop(r, w, a.Ref)
+			}
+		}
+	}
+	if old != nil {
+		l.resend(r)
+	}
+}
+
+// resend dispatches again what connected workers may not know of, after hints
+// were lost. Workers drop what they already hold.
+func (l *loop) resend(r fsm.Reader) {
+	for _, w := range l.workers {
+		var items []Dispatch
+		for ref, a := range w.active {
+			if !a.running && !a.ref.Token.IsZero() {
+				items = l.appendDispatch(items, r, ref, a.ref.Token)
+			}
+		}
+		l.send(w, items)
+	}
+}
+
+// Attach opens a worker's session: it registers the worker in state and settles
+// what the worker holds against what state says. The caller has confirmed
+// leadership after the hello came. The answer is the term; the worker counts
+// its lease from when it sent the hello.
+func (s *Scheduler) Attach(ctx context.Context, session Session, h Hello) (term uint64, err error) {
+	type answer struct {
+		term uint64
+		err  error
+	}
+	out := make(chan answer, 1)
+	reply := func(term uint64, err error) { out <- answer{term, err} }
+	if !s.inbox.put(func(l *loop) { l.attach(session, h, reply) }, 1+len(h.Held)) {
+		return 0, job.Errorf(job.CodeNoLeader, "this server does not lead; ask the leader")
+	}
+	select {
+	case a := <-out:
+		return a.term, a.err
+	case <-ctx.Done():
+		return 0, job.Errorf(job.CodeNoLeader, "the session could not be registered in time; try again")
+	case <-session.Gone():
+		return 0, job.Errorf(job.CodeNoLeader, "the connection ended")
+	}
+}
+
+func (l *loop) attach(session Session, h Hello, reply func(uint64, error)) {
+	r, release := l.cfg.State.Read()
+	w := l.worker(r, h.Worker.Name)
+	release()
+	if w.session != nil && w.boot != h.Worker.Boot && !gone(w.session) {
+		reply(0, job.Conflict("name", "another worker of this name is connected; choose another --name, or stop it",
+			h.Worker.Name))
+		return
+	}
+	if w.joining {
+		reply(0, job.Errorf(job.CodeOverloaded, "this worker's registration is under way; try again"))
+		return
+	}
+	w.session, w.joining = nil, true
+	cmd := h.Worker
+	cmd.Term = l.term
+	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
+		ok := l.inbox.put(func(l *loop) { l.attached(session, h, res, err, reply) }, 1)
+		if !ok {
+			reply(0, job.Errorf(job.CodeNoLeader, "leadership ended; ask the new leader"))
+		}
+	})
+}
+
+// attached runs once the registration is committed.
+func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, reply func(uint64, error)) {
+	r, release := l.cfg.State.Read()
+	defer release()
+	w := l.worker(r, h.Worker.Name)
+	w.joining = false
+	if err == nil && res.Err != nil {
+		err = res.Err
+	}
+	if err != nil {
+		reply(0, err)
+		return
+	}
+	if rec, ok := fsm.GetWorker(r, w.name); ok {
+		w.take(&rec)
+	}
+	l.leases.grant(boot{w.name, w.boot}, l.cfg.Mono())
+	w.session, w.room = session, -1
+	w.offers = make(map[string]bool, len(h.Offers))
+	for _, o := range h.Offers {
+		w.offers[o] = true
+	}
+	l.settle(r, w, h.Held, res.Active)
+	l.dirty = true
+	reply(l.term, nil)
+}
+
+// settle compares what the worker declares with what state says. What only the
+// worker knows is stale: it is told to end it. What only state knows was never
+// received: it is sent again with the same token, unless it belongs to an
+// earlier life of the worker, whose lease must end first.
+func (l *loop) settle(r fsm.Reader, w *workerState, held []Held, inState []fsm.ActiveAttempt) {
+	known := make(map[fsm.AttemptRef]Held, len(held))
+	for _, h := range held {
+		known[h.AttemptRef] = h
+	}
+	before := maps.Clone(w.active)
+	clear(w.active)
+	clear(w.earlier)
+	for ref, a := range before {
+		if a.ref.Token.IsZero() { // its assign is in flight
+			w.active[ref] = a
+		}
+	}
+	var again []Dispatch
+	for _, a := range inState {
+		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running}
+		if was := before[a.Ref]; was != nil && was.ref == entry.ref {
+			entry = was
+		}
+		w.hold(entry)
+		h, ok := known[a.AttemptRef]
+		delete(known, a.AttemptRef)
+		switch {
+		case ok && !h.Finished:
+			l.remind(r, w, entry)
+		case !ok && a.Boot == w.boot:
+			again = l.appendDispatch(again, r, a.Ref, a.Token)
+		}
+	}
+	for _, h := range known {
+		if !h.Finished {
+			w.session.Kill(h.AttemptRef, h.Attempt, KillStale)
+		}
+	}
+	l.send(w, again)
+}
+
+// remind repeats a wish to cancel that the worker may have missed.
+func (l *loop) remind(r fsm.Reader, w *workerState, a *active) {
+	if t, ok := fsm.GetTask(r, a.ref.Ref); ok && t.CancelRequested && t.Token == a.ref.Token {
+		w.session.Kill(a.ref, a.attempt, KillCancelled)
+	}
+}
+
+func gone(s Session) bool {
+	select {
+	case <-s.Gone():
+		return true
+	default:
+		return false
+	}
+}
+
+// Detach tells that a session's connection has ended. The worker's attempts go
+// on until its lease ends.
+func (s *Scheduler) Detach(worker string, session Session) {
+	s.inbox.put(func(l *loop) {
+		if w := l.workers[worker]; w != nil && w.session == session {
+			w.session = nil
+		}
+	}, 1)
+}
+
+// Renew extends the lease of a worker's life. The caller has confirmed
+// leadership after the heartbeat came, and answers it only where Renew is true.
+func (s *Scheduler) Renew(worker, bootID string) bool {
+	return s.leases.renew(boot{worker, bootID}, s.cfg.Mono())
+}
+
+// Room tells the free slots that a worker reported, in a heartbeat or when it
+// gave something back.
+func (s *Scheduler) Room(worker string, free int) {
+	s.inbox.put(func(l *loop) {
+		w := l.workers[worker]
+		if w == nil {
+			return
+		}
+		w.room = -1
+		if free < w.free() {
+			w.room = free
+		} else {
+			l.dirty = true
+		}
+	}, 1)
+}

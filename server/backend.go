@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/axd-project/axd/api"
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/cluster"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/rpc"
+)
+
+var _ api.Backend = (*Server)(nil)
+
+// Now implements api.Backend.
+func (s *Server) Now() int64 { return s.clock.Now() }
+
+// Cluster implements api.Backend.
+func (s *Server) Cluster(context.Context) (client.Cluster, error) {
+	info := s.info()
+	leader, _ := s.node.Leader()
+	out := client.Cluster{
+		ID: info.ClusterID, Leader: leader, Term: s.node.Term(), Applied: s.node.Applied(),
+		FeatureLevel: info.FeatureLevel, Now: time.UnixMilli(s.clock.Now()).UTC(),
+		Servers: []client.Server{},
+	}
+	servers, err := s.node.Servers()
+	if err != nil {
+		return out, err
+	}
+	for _, srv := range servers {
+		c := client.Server{
+			Name: srv.Name, State: "unknown", Leader: srv.Name == leader, Voter: srv.Voter, RPC: srv.Address,
+		}
+		if m, ok := s.gossip.Member(cluster.RoleServer, srv.Name); ok {
+			c.State, c.RPC, c.HTTP, c.Gossip, c.Version = liveness(m), m.RPC, m.HTTP, m.Gossip, m.Version
+		}
+		out.Servers = append(out.Servers, c)
+	}
+	return out, nil
+}
+
+// liveness puts gossip's opinion into the API's words.
+func liveness(m cluster.Member) string {
+	switch m.Liveness {
+	case cluster.Alive, cluster.Suspect:
+		return string(m.Liveness)
+	}
+	return "lost"
+}
+
+// Liveness implements api.Backend.
+func (s *Server) Liveness(worker string) (string, time.Time) {
+	m, ok := s.gossip.Member(cluster.RoleWorker, worker)
+	if !ok {
+		return "lost", time.Time{}
+	}
+	if m.Liveness == cluster.Alive {
+		return liveness(m), time.Now()
+	}
+	return liveness(m), m.Since
+}
+
+// ReadyTasks implements api.Backend.
+func (s *Server) ReadyTasks() int64 { return s.sched.Ready() }
+
+// Follow implements api.Backend: the leader has the worker's session, so other
+// servers stream through it.
+func (s *Server) Follow(ctx context.Context, ref fsm.TaskRef, send func(client.LogChunk) error) error {
+	each := func(out rpc.Output) error {
+		chunk := client.LogChunk{Stream: "stdout", Data: strings.ToValidUTF8(string(out.Data), "\uFFFD"), Skipped: out.Skipped}
+		if out.Stderr {
+			chunk.Stream = "stderr"
+		}
+		return send(chunk)
+	}
+	return s.untilLeader(ctx, func() error {
+		name, address := s.leader()
+		switch name {
+		case "":
+			return errNoLeader
+		case s.cfg.Name:
+			return s.followHere(ctx, ref, each)
+		}
+		follow := rpc.Follow{Ref: rpc.Ref{Namespace: ref.Namespace, ID: ref.ID}}
+		err := s.peers.Stream(ctx, address, rpc.MethodTail, follow, func(decode func(any) error) error {
+			var out rpc.Output
+			if err := decode(&out); err != nil {
+				return err
+			}
+			return each(out)
+		})
+		if err != nil {
+			return forwardError(err)
+		}
+		return nil
+	})
+}
+
+// Serving implements api.Backend.
+func (s *Server) Serving(ctx context.Context) error { return s.node.ReadBarrier(ctx) }
+
+// Metrics implements api.Backend.
+func (s *Server) Metrics() map[string]float64 {
+	out := map[string]float64{
+		"scheduler_ready_tasks":    float64(s.sched.Ready()),
+		"scheduler_loaded_tasks":   float64(s.sched.Loaded()),
+		"scheduler_assigned_total": float64(s.sched.Assigned()),
+		"leader":                   0,
+	}
+	if s.leading.Load() {
+		out["leader"] = 1
+	}
+	for k, v := range s.node.Stats() {
+		out["raft_"+k] = v
+	}
+	for k, v := range s.home.State().Metrics() {
+		out["store_"+k] = v
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// boottime is a monotonic clock that counts suspend, unlike Go's own.
+func boottime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic("axd: CLOCK_BOOTTIME is not available: " + err.Error()) // Linux has had it since 2.6.39
+	}
+	return time.Duration(ts.Nano())
+}
+
+// The bounds of how the clock follows the quorum's median.
+const (
+	clockStep     = time.Second // a forward correction above it steps, everything else is slewed
+	clockSlewRate = 20          // slewed at most 1 ms per 20 ms
+	clockInterval = 10 * time.Second
+	clockTimeout  = time.Second // for asking one server
+)
+
+// clock is the cluster's clock as this server knows it. While it leads, the
+// clock is anchored to the quorum's median and advances with boottime, so that
+// steps of the wall clock neither repeat nor delay anything. Elsewhere it is
+// the wall clock's reading.
+type clock struct {
+	wall func() time.Time
+	mono func() time.Duration
+
+	mu struct {
+		sync.Mutex
+		anchored bool
+		base     int64         // cluster time in ms at the anchor
+		at       time.Duration // mono at the anchor
+		slew     time.Duration // still to be worked in, by slewing
+	}
+}
+
+func newClock() *clock { return &clock{wall: time.Now, mono: boottime} }
+
+// Now returns the cluster's time in Unix ms.
+func (c *clock) Now() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.anchored {
+		return c.wall().UnixMilli()
+	}
+	return c.advance()
+}
+
+// advance moves the anchor to the present and works in a part of the slew. It
+// never goes back.
+func (c *clock) advance() int64 {
+	mono := c.mono()
+	elapsed := mono - c.mu.at
+	whole := elapsed.Truncate(time.Millisecond)
+	part := whole / clockSlewRate
+	part = max(min(part, c.mu.slew), -part).Truncate(time.Millisecond)
+	now := c.mu.base + (whole + part).Milliseconds()
+	if whole >= clockSlewRate*time.Millisecond {
+		c.mu.base, c.mu.at = now, c.mu.at+whole
+		c.mu.slew -= part
+	}
+	return now
+}
+
+// anchor starts a term at the given offset from this server's wall clock, not
+// before floor.
+func (c *clock) anchor(offset time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.base = c.wall().Add(offset).UnixMilli()
+	c.mu.at = c.mono()
+	c.mu.slew = 0
+	c.mu.anchored = true
+}
+
+// release ends the term: the clock follows the wall again.
+func (c *clock) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.anchored = false
+}
+
+// correct brings the clock towards the given offset: forward over a second at
+// once, everything else by slewing, so that it never goes back. It returns the
+// correction.
+func (c *clock) correct(offset time.Duration) (by time.Duration, stepped bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.anchored {
+		return 0, false
+	}
+	now := c.advance()
+	by = time.Duration(c.wall().Add(offset).UnixMilli()-now) * time.Millisecond
+	if by > clockStep {
+		c.mu.base, c.mu.at, c.mu.slew = now+by.Milliseconds(), c.mono(), 0
+		return by, true
+	}
+	c.mu.slew = by
+	return by, false
+}
+
+// offset asks the voters for their wall clocks and returns the median's
+// distance from this server's own. Fewer than a quorum of answers is an error.
+func (s *Server) clockOffset(ctx context.Context) (time.Duration, error) {
+	servers, err := s.node.Servers()
+	if err != nil {
+		return 0, err
+	}
+	answers := make(chan time.Duration, len(servers))
+	asked, voters := 0, 0
+	for _, srv := range servers {
+		if !srv.Voter {
+			continue
+		}
+		voters++
+		if srv.Name == s.cfg.Name {
+			continue
+		}
+		asked++
+		go func() {
+			d, err := s.peerOffset(ctx, srv.Name, srv.Address)
+			if err != nil {
+				s.log.Debug("asking a server for its clock failed", "server", srv.Name, "error", err)
+				d = unknownOffset
+			}
+			answers <- d
+		}()
+	}
+	offsets := []time.Duration{0}
+	for range asked {
+		if d := <-answers; d != unknownOffset {
+			offsets = append(offsets, d)
+		}
+	}
+	if len(offsets) < voters/2+1 {
+		return 0, errNoQuorum
+	}
+	return median(offsets), nil
+}
+
+const unknownOffset = time.Duration(-1 << 63)
+
+// median returns the middle value; of an even number the one nearer to zero, so
+// that two servers follow the leader.
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	hi := d[len(d)/2]
+	if len(d)%2 == 1 {
+		return hi
+	}
+	if lo := d[len(d)/2-1]; lo.Abs() < hi.Abs() {
+		return lo
+	}
+	return hi
+}
+
+// followMedian keeps an anchored clock near the quorum's median until ctx ends.
+func (s *Server) followMedian(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(clockInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		offset, err := s.clockOffset(ctx)
+		if err != nil {
+			continue
+		}
+		if by, stepped := s.clock.correct(offset); stepped {
+			log.Warn("the cluster's clock stepped forward to the servers' median", "by", by)
+		}
+	}
+}

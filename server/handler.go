@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
+)
+
+// handle answers the requests of servers and workers.
+func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
+	switch r.Method {
+	case rpc.MethodWorkerHello:
+		return s.onHello(ctx, r)
+	case rpc.MethodWorkerHeartbeat:
+		return s.onHeartbeat(ctx, r)
+	case rpc.MethodWorkerStarted:
+		return s.onStarted(ctx, r)
+	case rpc.MethodWorkerFinished:
+		return s.onFinished(ctx, r)
+	case rpc.MethodWorkerGiveBack:
+		return s.onGiveBack(ctx, r)
+	case rpc.MethodPropose:
+		return s.onPropose(ctx, r)
+	case rpc.MethodReadIndex:
+		return s.onReadIndex(ctx, r)
+	case rpc.MethodTerm:
+		return rpc.TermReply{Term: s.node.Term()}, nil
+	case rpc.MethodClock:
+		return rpc.ClockReply{UnixMS: s.clock.wall().UnixMilli()}, nil
+	case rpc.MethodLeader:
+		name, address := s.leader()
+		return rpc.LeaderReply{Name: name, Address: address}, nil
+	case rpc.MethodJoin:
+		return s.onJoin(ctx, r)
+	case rpc.MethodTail:
+		return nil, s.onTail(ctx, r)
+	}
+	return nil, job.Errorf(job.CodeUnsupported, "this server does not know the method "+r.Method+
+		"; it may run an older axd")
+}
+
+// hello is what this server says of itself when a connection opens.
+func (s *Server) hello() rpc.Hello {
+	return rpc.Hello{
+		Protocol: rpc.Protocol, ClusterID: s.clusterID(), Role: "server", Name: s.cfg.Name, Boot: s.boot,
+		Version: s.cfg.Version,
+	}
+}
+
+// accept refuses peers of another cluster.
+func (s *Server) accept(h rpc.Hello) *rpc.Error {
+	own := s.clusterID()
+	if own == "" || h.ClusterID == "" || own == h.ClusterID {
+		return nil
+	}
+	return &rpc.Error{
+		Code:  string(job.CodeConflict),
+		Field: "cluster_id",
+		Value: h.ClusterID,
+		Text: "server " + s.cfg.Name + " belongs to cluster " + own + ", and " + h.Role + " " + h.Name +
+			" to another one: check --join, or give it an empty --data-dir to start afresh",
+	}
+}
+
+// encodeError carries a job.Error to the peer with its parts.
+func encodeError(err error) *rpc.Error {
+	var wire *rpc.Error
+	if errors.As(err, &wire) {
+		return wire
+	}
+	if e := new(job.Error); errors.As(err, &e) {
+		return &rpc.Error{Code: string(e.Code), Text: e.Rule, Field: e.Field, Value: e.Value}
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &rpc.Error{Code: string(job.CodeTimeout), Text: err.Error()}
+	}
+	return &rpc.Error{Code: string(job.CodeInternal), Text: err.Error()}
+}
+
+// onTail streams an attempt's output from the worker's session to another server.
+func (s *Server) onTail(ctx context.Context, r *rpc.Request) error {
+	var m rpc.Follow
+	if err := r.Decode(&m); err != nil {
+		return err
+	}
+	ref := fsm.TaskRef{Namespace: m.Ref.Namespace, ID: m.Ref.ID}
+	return s.followHere(ctx, ref, func(out rpc.Output) error { return r.Send(out) })
+}
+
+// followHere streams from the worker that is connected to this server.
+func (s *Server) followHere(ctx context.Context, ref fsm.TaskRef, each func(rpc.Output) error) error {
+	v := s.node.View()
+	t, ok := fsm.GetTask(v, ref)
+	v.Close()
+	if !ok {
+		return job.NotFound("task", ref.ID.String())
+	}
+	if !t.State.Active() {
+		return nil // ended, or not begun: there is nothing to follow
+	}
+	sess := s.sessions.byName(t.Worker)
+	if sess == nil {
+		return job.Conflict("worker", "is not connected at the moment", t.Worker)
+	}
+	follow := rpc.Follow{Ref: wireRef(fsm.AttemptRef{Ref: ref, Token: t.Token}, t.Attempt)}
+	return sess.conn.Stream(ctx, rpc.MethodFollow, follow, func(decode func(any) error) error {
+		var out rpc.Output
+		if err := decode(&out); err != nil {
+			return err
+		}
+		return each(out)
+	})
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/raftnode"
+)
+
+const (
+	establishRetry  = 500 * time.Millisecond // between tries to begin a term's work
+	promoteInterval = time.Second
+	checksumPeriod  = time.Minute
+	stepTimeout     = 5 * time.Second // for one administrative step
+)
+
+// followTerms runs the leader's work while this server leads: one round per
+// term, ended before the next begins.
+func (s *Server) followTerms(ctx context.Context) {
+	stop := func() {}
+	defer func() { stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t, ok := <-s.node.Terms():
+			if !ok {
+				return
+			}
+			stop()
+			stop = func() {}
+			if t.Leading {
+				stop = s.startTerm(ctx, t.Number)
+			}
+		}
+	}
+}
+
+// startTerm runs lead on its own goroutine and returns how to end it.
+func (s *Server) startTerm(ctx context.Context, term uint64) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.lead(ctx, term)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// lead does a term's work until ctx ends: barrier, clock, identity, then the
+// scheduler's loop beside the cluster's housekeeping.
+func (s *Server) lead(ctx context.Context, term uint64) {
+	log := s.log.With("term", term)
+	for {
+		err := s.establish(ctx)
+		if err == nil {
+			break
+		}
+		log.Warn("taking over leadership failed; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(establishRetry):
+		}
+	}
+	log.Info("leading", "server", s.cfg.Name)
+	s.leading.Store(true)
+	house := make(chan struct{})
+	go func() {
+		defer close(house)
+		s.keepHouse(ctx)
+	}()
+	clock := make(chan struct{})
+	go func() {
+		defer close(clock)
+		s.followMedian(ctx, log)
+	}()
+	s.sched.Run(ctx, term)
+	s.leading.Store(false)
+	<-house
+	<-clock
+	s.clock.release()
+	s.sessions.closeAll()
+	log.Info("no longer leading", "server", s.cfg.Name)
+}
+
+// establish makes a new leader ready: all that was committed is applied, the
+// clock is agreed with a quorum, and the cluster has its id.
+func (s *Server) establish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	if err := s.node.Barrier(ctx); err != nil {
+		return err
+	}
+	offset, err := s.clockOffset(ctx)
+	if err != nil {
+		return err
+	}
+	s.clock.anchor(offset)
+	if s.info().ClusterID != "" {
+		return nil
+	}
+	res, err := s.proposeHere(ctx, fsm.Configure{ClusterID: newClusterID(), FeatureLevel: fsm.FeatureLevel})
+	if err != nil {
+		return err
+	}
+	if res.Err != nil {
+		return res.Err
+	}
+	return nil
+}
+
+func newClusterID() string { return strings.ToLower(rand.Text()) }
+
+// keepHouse does the leader's slow work: promoting servers that caught up, and
+// checksums.
+func (s *Server) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(promoteInterval)
+	defer tick.Stop()
+	var summed uint64
+	nextSum := time.Now().Add(checksumPeriod)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.promote(ctx)
+		if now := time.Now(); now.After(nextSum) {
+			nextSum = now.Add(checksumPeriod)
+			if applied := s.node.Applied(); applied > summed+1 {
+				if _, err := s.proposeHere(ctx, fsm.Checksum{}); err == nil {
+					summed = s.node.Applied()
+				}
+			}
+		}
+	}
+}
+
+// promote makes voters of servers that have caught up.
+func (s *Server) promote(ctx context.Context) {
+	servers, err := s.node.Servers()
+	if err != nil {
+		return
+	}
+	for _, srv := range servers {
+		if srv.Voter || !s.alive(srv.Name) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+		err := s.node.Promote(ctx, srv.Name)
+		cancel()
+		switch {
+		case err == nil:
+			s.log.Info("server caught up and votes now", "server", srv.Name)
+		case !errors.Is(err, job.ErrConflict):
+			s.log.Warn("promoting a server failed", "server", srv.Name, "error", err)
+		}
+	}
+}
+
+// onEvents is called by the apply goroutine with what was committed.
+func (s *Server) onEvents(_ fsm.Meta, events []fsm.Event) {
+	if len(events) == 0 || !s.leading.Load() {
+		return
+	}
+	s.sched.Events(events)
+	s.logTransitions(events)
+}
+
+// fatal ends the process with a clear message and its own exit code.
+func (s *Server) fatal(code int, err error) {
+	s.log.Error("the server must end", "exit_code", code, "error", err)
+	s.cfg.Exit(code)
+}
+
+var _ raftnode.Peers = peerCalls{}

@@ -1,0 +1,378 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/axd-project/axd/api"
+	"github.com/axd-project/axd/cluster"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/raftnode"
+	"github.com/axd-project/axd/rpc"
+	"github.com/axd-project/axd/scheduler"
+	"github.com/axd-project/axd/store"
+)
+
+const (
+	dialTimeout   = 2 * time.Second
+	leaveTimeout  = 3 * time.Second
+	httpDrain     = 5 * time.Second
+	readyInterval = 50 * time.Millisecond
+)
+
+// Server is one axd server.
+type Server struct {
+	cfg  Config
+	log  *slog.Logger
+	boot string // random, once per process
+
+	dir      *dataDir
+	mux      *rpc.Mux
+	gate     *gate
+	http     net.Listener
+	peers    *rpc.Peers
+	home     *store.Home
+	node     *raftnode.Node
+	gossip   *cluster.Cluster
+	sched    *scheduler.Scheduler
+	clock    *clock
+	sessions sessions
+
+	cluster atomic.Pointer[string] // the cluster's id; nil: not yet known
+	leading atomic.Bool
+	ready   chan struct{}
+	failed  chan error // what ends Run with an error
+}
+
+// New checks the configuration and takes what must not be shared: the data
+// directory and the listeners. Run must follow.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger.With("server", cfg.Name), boot: rand.Text(), clock: newClock(),
+		ready: make(chan struct{}), failed: make(chan error, 8),
+	}
+	if err := s.open(); err != nil {
+		s.release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open takes the parts in the order in which they depend on each other.
+func (s *Server) open() (err error) {
+	if s.dir, err = openDataDir(s.cfg.DataDir, s.cfg.Name); err != nil {
+		return err
+	}
+	if id := s.dir.id.ClusterID; id != "" {
+		s.setClusterID(id)
+	}
+	if s.http, err = net.Listen("tcp", s.cfg.HTTP); err != nil {
+		return fmt.Errorf("listening for the API (--http): %w", err)
+	}
+	ln, err := net.Listen("tcp", s.cfg.RPC)
+	if err != nil {
+		return fmt.Errorf("listening for Raft and RPC (--rpc): %w", err)
+	}
+	s.cfg.RPC = ln.Addr().String()
+	s.mux = rpc.NewMux(ln)
+	s.gate = newGate(s.mux.Raft())
+	s.peers = rpc.NewPeers(s.dial, s.hello, s.handle)
+	if s.home, err = s.openHome(); err != nil {
+		return err
+	}
+	s.sched = scheduler.New(scheduler.Config{
+		Log: asyncLog{s}, State: stateView{s}, Logger: s.log, Now: s.clock.Now, Mono: boottime,
+		LeaseTTL: s.cfg.LeaseTTL, Retention: s.cfg.Retention,
+	})
+	if s.gossip, err = s.startGossip(); err != nil {
+		return err
+	}
+	s.node, err = raftnode.Open(s.raftConfig())
+	return err
+}
+
+// openHome opens the state. A server that was part of a cluster must find it:
+// an empty state beside an old log would be filled from a wrong start.
+func (s *Server) openHome() (*store.Home, error) {
+	return store.OpenHome(vfs.Default, filepath.Join(s.cfg.DataDir, "state"), store.Options{
+		Create: s.dir.id.ClusterID == "",
+		Logger: s.log,
+		Fatal:  func(err error) { s.fatal(raftnode.ExitStateFailed, err) },
+	})
+}
+
+func (s *Server) raftConfig() raftnode.Config {
+	return raftnode.Config{
+		Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), DataDir: s.cfg.DataDir, Logger: s.log, Home: s.home,
+		Listener: s.gate, Dial: s.dialRaft, Resolve: s.resolve, Peers: peerCalls{s},
+		Now: s.clock.Now, Events: s.onEvents, Restored: s.sched.Reset, Fatal: s.fatal,
+		ElectionTimeout: time.Duration(s.cfg.RaftMultiplier) * time.Second,
+	}
+}
+
+func (s *Server) startGossip() (*cluster.Cluster, error) {
+	return cluster.Start(cluster.Config{
+		Self: cluster.Member{
+			Role: cluster.RoleServer, Name: s.cfg.Name, Boot: s.boot, ClusterID: s.clusterID(),
+			RPC: s.cfg.advertiseRPC(), HTTP: s.http.Addr().String(), Version: s.cfg.Version,
+		},
+		Bind: s.cfg.Gossip, Join: s.cfg.Join, Logger: s.log,
+		OnConflict: func(m cluster.Member) {
+			s.fail(fmt.Errorf("another server named %s is alive at %s: every server needs its own --name", m.Name, m.Gossip))
+		},
+	})
+}
+
+// fail ends Run with an error; only the first few matter.
+func (s *Server) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// Run serves until ctx ends, then leaves: it hands leadership over, lets
+// requests finish, says goodbye to gossip and closes what it opened.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.release()
+	work, stop := context.WithCancel(context.Background())
+	defer stop()
+	web := &http.Server{
+		Handler:           api.New(s.apiConfig()),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return work },
+	}
+	var group sync.WaitGroup
+	run := func(name string, fn func() error) {
+		group.Go(func() {
+			if err := fn(); err != nil {
+				s.fail(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	run("rpc", func() error {
+		return ended(work, s.mux.Serve(work, s.hello, s.accept, s.handle, rpc.WithErrors(encodeError)))
+	})
+	run("leading", func() error { s.followTerms(work); return nil })
+	run("forming the cluster", func() error { return s.form(work) })
+	run("recording the cluster", func() error { return s.watchCluster(work) })
+	run("waiting for readiness", func() error { s.awaitReady(work); return nil })
+	run("http", func() error {
+		if err := web.Serve(s.http); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	s.gossip.Rejoin(s.raftAddresses)
+
+	var err error
+	select {
+	case <-ctx.Done():
+		s.leave()
+	case err = <-s.failed:
+	}
+	drain, cancel := context.WithTimeout(context.Background(), httpDrain)
+	defer cancel()
+	_ = web.Shutdown(drain)
+	_ = web.Close()
+	stop()
+	group.Wait()
+	return err
+}
+
+// ended hides the error of a listener that was closed on purpose.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// leave hands leadership over, so that the others need no election.
+func (s *Server) leave() {
+	s.log.Info("stopping")
+	if !s.leading.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	if servers, err := s.node.Servers(); err != nil || len(servers) < 2 {
+		return
+	}
+	if err := s.node.Transfer(ctx, ""); err != nil {
+		s.log.Warn("handing leadership over failed; the others will elect", "error", err)
+	}
+}
+
+// release closes what open took, last taken first. It serves a failed New too.
+func (s *Server) release() {
+	if s.gossip != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		_ = s.gossip.Leave(ctx)
+		cancel()
+	}
+	if s.node != nil {
+		if err := s.node.Close(); err != nil {
+			s.log.Warn("closing Raft", "error", err)
+		}
+	}
+	if s.peers != nil {
+		_ = s.peers.Close()
+	}
+	if s.mux != nil {
+		_ = s.mux.Close()
+	}
+	if s.http != nil {
+		_ = s.http.Close()
+	}
+	if s.home != nil {
+		if err := s.home.Close(); err != nil {
+			s.log.Warn("closing the state", "error", err)
+		}
+	}
+	if s.dir != nil {
+		s.dir.close()
+	}
+}
+
+// Ready is closed once the server has served its first linearizable read.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// HTTPAddr returns the API's address, the port resolved.
+func (s *Server) HTTPAddr() string { return s.http.Addr().String() }
+
+// GossipAddr returns the address for others to join at.
+func (s *Server) GossipAddr() string { return s.gossip.Self().Gossip }
+
+// RPCAddr returns the address of Raft and RPC, the port resolved.
+func (s *Server) RPCAddr() string { return s.cfg.RPC }
+
+// Name returns the server's name.
+func (s *Server) Name() string { return s.cfg.Name }
+
+func (s *Server) awaitReady(ctx context.Context) {
+	for ctx.Err() == nil {
+		step, cancel := context.WithTimeout(ctx, stepTimeout)
+		err := s.node.ReadBarrier(step)
+		cancel()
+		if err == nil && s.clusterID() != "" {
+			close(s.ready)
+			s.log.Info("ready", "http", s.HTTPAddr(), "rpc", s.cfg.RPC, "gossip", s.GossipAddr())
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(readyInterval):
+		}
+	}
+}
+
+func (s *Server) clusterID() string {
+	if p := s.cluster.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+func (s *Server) setClusterID(id string) { s.cluster.Store(&id) }
+
+func (s *Server) info() fsm.Info {
+	v := s.node.View()
+	defer v.Close()
+	return fsm.ReadInfo(v)
+}
+
+func (s *Server) dial(ctx context.Context, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	return d.DialContext(ctx, "tcp", address)
+}
+
+// dialRaft opens one of Raft's connections, after rpc has made sure that the
+// named server of this cluster answers there: Raft itself would speak to anyone.
+func (s *Server) dialRaft(ctx context.Context, name, address string) (net.Conn, error) {
+	peer, err := s.peers.Hello(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if peer.Name != name {
+		return nil, fmt.Errorf("server %s was expected at %s, but %s answers", name, address, peer.Name)
+	}
+	c, err := s.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return rpc.DialRaft(c)
+}
+
+// resolve finds a server's present address by its name.
+func (s *Server) resolve(name string) (string, bool) {
+	m, ok := s.gossip.Member(cluster.RoleServer, name)
+	return m.RPC, ok && m.RPC != ""
+}
+
+func (s *Server) address(name, hint string) string {
+	if a, ok := s.resolve(name); ok {
+		return a
+	}
+	return hint
+}
+
+func (s *Server) alive(name string) bool {
+	m, ok := s.gossip.Member(cluster.RoleServer, name)
+	return ok && m.Liveness == cluster.Alive
+}
+
+// raftAddresses are gossip addresses of servers that should be members.
+func (s *Server) raftAddresses() []string {
+	servers, err := s.node.Servers()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, srv := range servers {
+		if m, ok := s.gossip.Member(cluster.RoleServer, srv.Name); ok && srv.Name != s.cfg.Name {
+			out = append(out, m.Gossip)
+		}
+	}
+	return out
+}
+
+func (s *Server) apiConfig() api.Config {
+	return api.Config{
+		Backend: s, Logger: s.log, Version: cmp.Or(s.cfg.Version, "dev"), Addresses: []string{s.HTTPAddr()},
+	}
+}
+
+// asyncLog gives the scheduler its way to the log.
+type asyncLog struct{ s *Server }
+
+// ProposeAsync implements scheduler.Log.
+func (l asyncLog) ProposeAsync(c fsm.Command, done func(fsm.Result, error)) {
+	l.s.proposeAsync(c, done)
+}
+
+// stateView gives the scheduler its view of the state.
+type stateView struct{ s *Server }
+
+// Read implements scheduler.State.
+func (v stateView) Read() (fsm.Reader, func()) {
+	view := v.s.node.View()
+	return view, view.Close
+}

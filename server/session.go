@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
+	"github.com/axd-project/axd/scheduler"
+)
+
+const (
+	sessionQueue     = 1024            // messages waiting for one worker's connection
+	sessionSend      = 5 * time.Second // for the connection to take one message
+	heartbeatEvery   = time.Second
+	dispatchMaxBytes = 1 << 20 // of payloads and executors in one dispatch frame
+)
+
+// session carries the loop's messages to one worker. Its methods never block:
+// a queue that is full closes the connection, and the worker declares itself
+// anew.
+type session struct {
+	conn  *rpc.Conn
+	queue chan message
+	name  string
+	boot  string
+	// address is for people: where the worker says it is.
+	address string
+}
+
+type message struct {
+	method string
+	body   any
+}
+
+func newSession(conn *rpc.Conn, h *rpc.WorkerHello) *session {
+	return &session{
+		conn: conn, queue: make(chan message, sessionQueue), name: h.Name, boot: h.Boot, address: h.Address,
+	}
+}
+
+// send writes queued messages until the connection ends.
+func (s *session) send() {
+	for {
+		select {
+		case <-s.conn.Done():
+			return
+		case m := <-s.queue:
+			ctx, cancel := context.WithTimeout(context.Background(), sessionSend)
+			err := s.conn.Notify(ctx, m.method, m.body)
+			cancel()
+			if err != nil {
+				_ = s.conn.Close()
+				return
+			}
+		}
+	}
+}
+
+func (s *session) put(method string, body any) {
+	select {
+	case s.queue <- message{method, body}:
+	default:
+		_ = s.conn.Close()
+	}
+}
+
+// Gone implements scheduler.Session.
+func (s *session) Gone() <-chan struct{} { return s.conn.Done() }
+
+// Dispatch implements scheduler.Session.
+func (s *session) Dispatch(term uint64, items []scheduler.Dispatch) {
+	d := rpc.Dispatch{Term: term}
+	size := 0
+	for i := range items {
+		item, err := dispatchItem(&items[i])
+		if err != nil {
+			continue // an executor that encodes to nothing: validation keeps it out of state
+		}
+		if size > 0 && size+len(item.Payload)+len(item.Executor) > dispatchMaxBytes {
+			s.put(rpc.MethodDispatch, d)
+			d, size = rpc.Dispatch{Term: term}, 0
+		}
+		d.Items = append(d.Items, item)
+		size += len(item.Payload) + len(item.Executor)
+	}
+	if len(d.Items) > 0 {
+		s.put(rpc.MethodDispatch, d)
+	}
+}
+
+func dispatchItem(d *scheduler.Dispatch) (rpc.DispatchItem, error) {
+	executor, err := msgpack.Marshal(d.Executor)
+	if err != nil {
+		return rpc.DispatchItem{}, err
+	}
+	t := &d.Task
+	return rpc.DispatchItem{
+		Ref:          wireRef(fsm.AttemptRef{Ref: fsm.TaskRef{Namespace: t.Namespace, ID: t.ID}, Token: t.Token}, t.Attempt),
+		Job:          t.Job,
+		JobVersion:   d.JobVersion,
+		Executor:     executor,
+		Payload:      d.Payload,
+		DueMS:        t.Due,
+		TimeoutMS:    d.Policy.TimeoutOrDefault().Milliseconds(),
+		GraceMS:      d.Policy.GraceOrDefault().Milliseconds(),
+		SuccessCodes: d.Policy.SuccessCodes,
+		Continue:     d.Policy.OnDisconnect == job.DisconnectContinue,
+		MaxRetries:   d.Policy.RetryOrDefault().MaxRetries,
+	}, nil
+}
+
+// Kill implements scheduler.Session.
+func (s *session) Kill(ref fsm.AttemptRef, attempt uint32, reason scheduler.KillReason) {
+	s.put(rpc.MethodKill, rpc.Kill{Ref: wireRef(ref, attempt), Reason: string(reason)})
+}
+
+func wireRef(r fsm.AttemptRef, attempt uint32) rpc.Ref {
+	return rpc.Ref{Namespace: r.Ref.Namespace, ID: r.Ref.ID, Attempt: attempt, Token: r.Token.String()}
+}
+
+func attemptRef(r rpc.Ref) (fsm.AttemptRef, error) {
+	token, err := job.ParseToken(r.Token)
+	return fsm.AttemptRef{Ref: fsm.TaskRef{Namespace: r.Namespace, ID: r.ID}, Token: token}, err
+}
+
+// onHello opens a worker's session.
+func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
+	var h rpc.WorkerHello
+	if err := r.Decode(&h); err != nil {
+		return nil, err
+	}
+	if err := job.ValidateName("name", h.Name); err != nil {
+		return nil, err
+	}
+	if _, err := s.node.ConfirmLeadership(ctx); err != nil {
+		return nil, s.notLeading(err)
+	}
+	hello := scheduler.Hello{
+		Worker: fsm.RegisterWorker{
+			Name: h.Name, Boot: h.Boot, Address: h.Address, Slots: h.Slots, Labels: h.Labels, Version: h.Version,
+		},
+		Offers: h.Kinds,
+	}
+	for _, held := range h.Held {
+		ref, err := attemptRef(held.Ref)
+		if err != nil {
+			return nil, err
+		}
+		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: ref, Attempt: held.Ref.Attempt, Finished: held.Finished})
+	}
+	sess := newSession(r.Conn, &h)
+	term, err := s.sched.Attach(ctx, sess, hello)
+	if err != nil {
+		if ctx.Err() != nil { // the loop may yet attach it: nobody would send what it queues
+			_ = r.Conn.Close()
+		}
+		return nil, s.notLeading(err)
+	}
+	s.sessions.put(sess)
+	go sess.send()
+	go s.watchSession(sess)
+	return rpc.WorkerWelcome{
+		Term: term, LeaseMS: s.cfg.LeaseTTL.Milliseconds(), HeartbeatMS: heartbeatEvery.Milliseconds(),
+		Lease: true, NowMS: s.clock.Now(),
+	}, nil
+}
+
+func (s *Server) watchSession(sess *session) {
+	<-sess.conn.Done()
+	s.sessions.remove(sess)
+	s.sched.Detach(sess.name, sess)
+}
+
+// sessionOf returns the session that a request's connection has opened.
+func (s *Server) sessionOf(r *rpc.Request) (*session, error) {
+	if sess := s.sessions.byConn(r.Conn); sess != nil {
+		return sess, nil
+	}
+	return nil, job.Errorf(job.CodeNoLeader, "no session on this connection; say hello first")
+}
+
+// onHeartbeat renews a lease, once leadership is confirmed after the heartbeat
+// came: a deposed leader must not keep a worker running.
+func (s *Server) onHeartbeat(ctx context.Context, r *rpc.Request) (any, error) {
+	var hb rpc.Heartbeat
+	if err := r.Decode(&hb); err != nil {
+		return nil, err
+	}
+	sess, err := s.sessionOf(r)
+	if err != nil {
+		return nil, err
+	}
+	term, err := s.node.ConfirmLeadership(ctx)
+	if err != nil {
+		return nil, s.notLeading(err)
+	}
+	if !s.sched.Renew(sess.name, sess.boot) {
+		return nil, s.notLeading(job.Errorf(job.CodeNoLeader, "the lease has ended; say hello again"))
+	}
+	s.sched.Room(sess.name, hb.Free)
+	return rpc.HeartbeatReply{Term: term, NowMS: s.clock.Now()}, nil
+}
+
+// onStarted records that an attempt runs; a lost report is made good by the
+// finished one.
+func (s *Server) onStarted(ctx context.Context, r *rpc.Request) (any, error) {
+	var m rpc.Started
+	if err := r.Decode(&m); err != nil {
+		return nil, err
+	}
+	ref, err := attemptRef(m.Ref)
+	if err != nil {
+		return nil, err
+	}
+	s.proposeAsync(fsm.Started{AttemptRef: ref, At: m.AtMS}, func(fsm.Result, error) {})
+	return nil, nil
+}
+
+// onFinished commits a result; the worker forgets it only when answered.
+func (s *Server) onFinished(ctx context.Context, r *rpc.Request) (any, error) {
+	var m rpc.Finished
+	if err := r.Decode(&m); err != nil {
+		return nil, err
+	}
+	ref, err := attemptRef(m.Ref)
+	if err != nil {
+		return nil, err
+	}
+	var result fsm.AttemptResult
+	if err := msgpack.Unmarshal(m.Result, &result); err != nil {
+		return rpc.FinishedReply{Refused: "the result could not be decoded"}, nil
+	}
+	res, err := s.proposeHere(ctx, fsm.Finished{AttemptRef: ref, Result: result})
+	if err != nil {
+		return nil, s.notLeading(err)
+	}
+	var reply rpc.FinishedReply
+	if res.Err != nil {
+		reply.Refused = res.Err.Error()
+	}
+	return reply, nil
+}
+
+// onGiveBack returns attempts that the worker did not start.
+func (s *Server) onGiveBack(ctx context.Context, r *rpc.Request) (any, error) {
+	var m rpc.GiveBack
+	if err := r.Decode(&m); err != nil {
+		return nil, err
+	}
+	sess, err := s.sessionOf(r)
+	if err != nil {
+		return nil, err
+	}
+	cmd := fsm.GiveBack{Reason: m.Reason}
+	for _, ref := range m.Refs {
+		a, err := attemptRef(ref)
+		if err != nil {
+			return nil, err
+		}
+		cmd.Attempts = append(cmd.Attempts, a)
+	}
+	s.sched.Room(sess.name, m.Free)
+	if _, err := s.proposeHere(ctx, cmd); err != nil {
+		return nil, s.notLeading(err)
+	}
+	return rpc.Empty{}, nil
+}
+
+// notLeading adds where the leader is to an error that says this server isn't.
+func (s *Server) notLeading(err error) error {
+	if !errors.Is(err, job.ErrNoLeader) {
+		return err
+	}
+	out := &rpc.Error{Code: string(job.CodeNoLeader), Text: err.Error()}
+	if name, address := s.leader(); name != "" && name != s.cfg.Name {
+		out.Leader = address
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/axd-project/axd/rpc"
+)
+
+// sessions finds workers' sessions by connection and by name.
+type sessions struct {
+	mu struct {
+		sync.Mutex
+		conns map[*rpc.Conn]*session
+		names map[string]*session
+	}
+}
+
+func (s *sessions) put(sess *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.conns == nil {
+		s.mu.conns, s.mu.names = map[*rpc.Conn]*session{}, map[string]*session{}
+	}
+	s.mu.conns[sess.conn] = sess
+	s.mu.names[sess.name] = sess
+}
+
+func (s *sessions) remove(sess *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.conns, sess.conn)
+	if s.mu.names[sess.name] == sess {
+		delete(s.mu.names, sess.name)
+	}
+}
+
+func (s *sessions) byConn(c *rpc.Conn) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.conns[c]
+}
+
+func (s *sessions) byName(name string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.names[name]
+}
+
+// closeAll ends every session: this server no longer leads, and workers look
+// for the leader when their connection ends.
+func (s *sessions) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.mu.conns {
+		_ = c.Close()
+	}
+}
