@@ -1,110 +1,196 @@
 package rpc
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
-// Hello is exchanged when a connection opens; each side refuses a peer of
-// another cluster or an incompatible protocol, saying what to do.
-type Hello struct {
-	Protocol  int    `msgpack:"p"`
-	ClusterID string `msgpack:"c,omitempty"` // empty: not yet known
-	Role      string `msgpack:"r"`           // "server", "worker" or "client"
-	Name      string `msgpack:"n"`
-	Boot      string `msgpack:"b"`
-	Version   string `msgpack:"v"`
-}
+// The limits of a connection.
+const (
+	MaxCalls     = 1024             // calls and streams in flight, in each direction; more wait at the caller
+	StreamWindow = 64               // chunks of a stream that its reader has not taken yet
+	PingInterval = 2 * time.Second  // without traffic, a ping is sent
+	IdleTimeout  = 8 * time.Second  // a peer silent for so long is dead
+	WriteTimeout = 10 * time.Second // a peer that takes nothing for so long is dead
+	HelloTimeout = 5 * time.Second  // for the protocol byte, and again for the hello
 
-// Error is an error that the peer answered; Code is one of job's codes.
-type Error struct {
-	Code   string `msgpack:"c"`
-	Text   string `msgpack:"t"`
-	Field  string `msgpack:"f,omitempty"`
-	Value  string `msgpack:"v,omitempty"`
-	Leader string `msgpack:"l,omitempty"` // with no_leader: the address to dial, if known
-}
+	ioBuffer = 16 << 10 // bytes of buffer for each direction
+)
 
-func (e *Error) Error() string { return e.Text }
+// ErrClosed matches the error of every call on a connection that ended. Whether
+// the peer acted on the request is unknown, unless ErrNotSent matches too.
+var ErrClosed = errors.New("rpc: connection closed")
 
-// Request is one call, notification or stream as the handler sees it.
-type Request struct {
-	Method string
-	Conn   *Conn
-	body   []byte
-	send   func(any) error
-}
-
-// Decode reads the request's message.
-func (r *Request) Decode(into any) error { panic("to be written") }
-
-// Send writes one chunk of a stream; it fails once the caller is gone.
-func (r *Request) Send(chunk any) error { return r.send(chunk) }
+// ErrNotSent matches the error of a request that never left this process: the
+// peer has not acted on it.
+var ErrNotSent = errors.New("rpc: request not sent")
 
 // Handler answers requests. It runs on a goroutine of its own for calls and
-// streams, bounded per connection; notifications are handled in order of
-// arrival, one after the other. The reply is nil for notifications and streams.
+// streams, at most MaxCalls per connection; more are refused with code
+// "overloaded". ctx ends with the connection, or when the caller no longer
+// waits. The reply is nil for notifications and streams.
+//
+// Notifications are handled in order of arrival, one after the other. While too
+// many of them wait (1024, or 8 MiB) the connection isn't read, so a handler of
+// notifications must not wait for an answer on the same connection.
+//
+// An error that is (or wraps) an *Error reaches the caller as it is, others as
+// the ErrorEncoder says, by default with code "internal". A panic is a bug: it
+// is logged with its stack and answered as an internal error.
 type Handler func(ctx context.Context, r *Request) (reply any, err error)
 
-// Conn is a connection on which both sides may call.
-type Conn struct{}
+// Option changes how connections behave.
+type Option func(*options)
 
-// Dial opens a connection over nc, which it owns: it writes the protocol byte,
-// exchanges hellos and then serves the peer's requests with h (nil: refuses).
-func Dial(ctx context.Context, nc net.Conn, self Hello, h Handler) (*Conn, error) {
-	panic("to be written")
+type options struct {
+	encodeError func(error) *Error
+	logger      *slog.Logger
+}
+
+// WithErrorEncoder says how errors of handlers that aren't *Error are answered.
+// Where encode returns nil the code is "internal".
+func WithErrorEncoder(encode func(error) *Error) Option {
+	return func(o *options) { o.encodeError = encode }
+}
+
+// WithLogger says where to log; the default is slog.Default().
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) { o.logger = l }
+}
+
+func newOptions(opts []Option) options {
+	o := options{encodeError: func(error) *Error { return nil }, logger: slog.Default()}
+	for _, set := range opts {
+		set(&o)
+	}
+	return o
+}
+
+// Conn is a connection on which both sides may call. Its methods are safe for
+// concurrent use.
+type Conn struct {
+	nc      net.Conn
+	br      *bufio.Reader
+	peer    Hello
+	handler Handler
+	opts    options
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{}
+	wg     sync.WaitGroup // reader, writer, notifier and handlers
+
+	out     *queue[*bytes.Buffer]
+	control chan *bytes.Buffer // from the reader, which must not wait for room
+	notes   *queue[*Request]
+	slots   *semaphore.Weighted // calls of this side
+	lastID  atomic.Uint64
+
+	mu      sync.Mutex
+	err     error
+	pending map[uint64]*pending // by our ids
+	served  map[uint64]*served  // by the peer's ids
+}
+
+// newConn starts a connection after the hellos.
+func newConn(nc net.Conn, br *bufio.Reader, peer Hello, h Handler, opts options) *Conn {
+	c := &Conn{
+		nc: nc, br: br, peer: peer, handler: h, opts: opts,
+		done:    make(chan struct{}),
+		out:     newQueue[*bytes.Buffer](),
+		control: make(chan *bytes.Buffer, controlFrames),
+		notes:   newQueue[*Request](),
+		slots:   semaphore.NewWeighted(MaxCalls),
+		pending: make(map[uint64]*pending),
+		served:  make(map[uint64]*served),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.wg.Go(c.read)
+	c.wg.Go(c.write)
+	c.wg.Go(c.notify)
+	return c
 }
 
 // Peer returns the peer's hello.
-func (c *Conn) Peer() Hello { panic("to be written") }
+func (c *Conn) Peer() Hello { return c.peer }
 
 // RemoteAddr returns the peer's network address.
-func (c *Conn) RemoteAddr() string { panic("to be written") }
-
-// Call sends a request and waits for the reply, which is decoded into reply
-// unless that is nil. An error that the peer answered is an *Error.
-func (c *Conn) Call(ctx context.Context, method string, req, reply any) error {
-	panic("to be written")
-}
-
-// Notify sends a message without an answer. It fails if the connection is
-// closed or its bounded send queue stays full until ctx ends.
-func (c *Conn) Notify(ctx context.Context, method string, msg any) error {
-	panic("to be written")
-}
-
-// Stream sends a request and calls each for every chunk until the peer ends the
-// stream or ctx ends; decode reads the chunk.
-func (c *Conn) Stream(ctx context.Context, method string, req any, each func(decode func(any) error) error) error {
-	panic("to be written")
-}
+func (c *Conn) RemoteAddr() string { return c.nc.RemoteAddr().String() }
 
 // Done is closed when the connection has ended; Err then tells why.
-func (c *Conn) Done() <-chan struct{} { panic("to be written") }
+func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err returns why the connection ended, nil while it is up.
-func (c *Conn) Err() error { panic("to be written") }
-
-// Close ends the connection at once.
-func (c *Conn) Close() error { panic("to be written") }
-
-// Mux shares one listener between Raft and RPC by a connection's first byte.
-type Mux struct{}
-
-// NewMux wraps a listener; Serve must run for either side to accept.
-func NewMux(ln net.Listener) *Mux { panic("to be written") }
-
-// Raft returns the listener that yields Raft's connections, without their
-// protocol byte.
-func (m *Mux) Raft() net.Listener { panic("to be written") }
-
-// Serve accepts until ctx ends or the listener fails, and serves RPC
-// connections with h. accept may refuse a peer by its hello (and is the place
-// to check the cluster's id); onConn, if not nil, is told of each connection.
-func (m *Mux) Serve(ctx context.Context, self func() Hello, accept func(Hello) *Error, h Handler) error {
-	panic("to be written")
+// Err returns why the connection ended, nil while it is up. It matches ErrClosed.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
-// DialRaft writes the protocol byte that makes the peer's mux hand the
-// connection to Raft.
-func DialRaft(nc net.Conn) (net.Conn, error) { panic("to be written") }
+// Close ends the connection at once, also from within a handler. The contexts
+// of handlers end; Wait tells when they have returned.
+func (c *Conn) Close() error {
+	c.fail(errors.New("closed by this side"))
+	return nil
+}
+
+// Wait returns when the connection has ended and with it everything it started,
+// handlers included. A handler must not call it.
+func (c *Conn) Wait() { c.wg.Wait() }
+
+func (c *Conn) fail(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = fmt.Errorf("%w: %s %s at %s: %w", ErrClosed, c.peer.Role, c.peer.Name, c.RemoteAddr(), cause)
+	c.cancel()
+	_ = c.nc.Close()
+	close(c.done)
+}
+
+// enqueue hands a frame to the writer, waiting for room until ctx or the
+// connection ends.
+func (c *Conn) enqueue(ctx context.Context, b *bytes.Buffer) error {
+	size := b.Len()
+	if err := c.Err(); err != nil {
+		putBuf(b)
+		return err
+	}
+	if c.out.tryPut(b, size) {
+		return nil
+	}
+	ctx, cancel := c.joined(ctx)
+	defer cancel()
+	if err := c.out.put(ctx, b, size); err != nil {
+		putBuf(b)
+		return c.whyEnded(err)
+	}
+	return nil
+}
+
+// joined returns a context that ends with ctx or with the connection.
+func (c *Conn) joined(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// whyEnded prefers the connection's end over the error of a joined context.
+func (c *Conn) whyEnded(err error) error {
+	if cerr := c.Err(); cerr != nil {
+		return cerr
+	}
+	return err
+}
