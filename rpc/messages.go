@@ -184,4 +184,5 @@ type LeaderReply struct {
 type Join struct {
 	Name    string `msgpack:"n"`
 	Address string `msgpack:"a"`
+	Boot    string `msgpack:"b"` // random, once per process
 }
