@@ -1,21 +1,340 @@
 package fsm
 
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+)
+
+// The limits of what a decoder accepts, below which nothing that is valid lies.
+const (
+	maxDepth    = 16      // nesting of arrays and maps
+	maxElements = 1 << 16 // of one array or map
+)
+
+// codec is an encoder and a decoder with their buffers. Encoding is a function
+// of the value alone: integers are compact and map keys sorted.
+type codec struct {
+	buf bytes.Buffer
+	enc *msgpack.Encoder
+	in  bytes.Reader
+	dec *msgpack.Decoder
+}
+
+func newCodec() *codec {
+	c := &codec{}
+	c.enc = msgpack.NewEncoder(&c.buf)
+	c.enc.UseCompactInts(true)
+	c.enc.SetSortMapKeys(true)
+	c.dec = msgpack.NewDecoder(&c.in)
+	c.dec.DisallowUnknownFields(true)
+	return c
+}
+
+// encode appends the encoding of v to the codec's buffer after prefix. The
+// slice is valid until the next call.
+func (c *codec) encode(prefix []byte, v any) ([]byte, error) {
+	c.buf.Reset()
+	c.buf.Write(prefix)
+	if err := c.enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return c.buf.Bytes(), nil
+}
+
+// decode reads one value into v, which must be zero, and nothing may follow it.
+func (c *codec) decode(b []byte, v any) error {
+	if err := checkShape(b); err != nil {
+		return err
+	}
+	c.in.Reset(b)
+	c.dec.ResetReader(&c.in)
+	return c.dec.Decode(v)
+}
+
+var codecs = sync.Pool{New: func() any { return newCodec() }}
+
+func encode(prefix []byte, v any) ([]byte, error) {
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	b, err := c.encode(prefix, v)
+	return bytes.Clone(b), err
+}
+
+func decode(b []byte, v any) error {
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	return c.decode(b, v)
+}
+
 // EncodeCommand encodes a command with its code: what Propose takes and an
 // Entry holds.
-func EncodeCommand(c Command) ([]byte, error) { panic("to be written") }
+func EncodeCommand(c Command) ([]byte, error) {
+	b, err := encode([]byte{byte(c.Code())}, c)
+	if err != nil {
+		return nil, fmt.Errorf("encode command %d: %w", c.Code(), err)
+	}
+	return b, nil
+}
 
 // DecodeCommand reads what EncodeCommand wrote. An unknown code is an error.
-func DecodeCommand(b []byte) (Command, error) { panic("to be written") }
+func DecodeCommand(b []byte) (Command, error) {
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	return decodeCommand(c, b)
+}
+
+// known reports whether this build applies the command's code.
+func known(b []byte) bool { return len(b) > 0 && newCommand(Code(b[0])) != nil }
+
+func decodeCommand(c *codec, b []byte) (Command, error) {
+	if !known(b) {
+		return nil, fmt.Errorf("unknown command %x: it needs a newer axd", b[:min(len(b), 1)])
+	}
+	target := newCommand(Code(b[0]))
+	if err := c.decode(b[1:], target); err != nil {
+		return nil, fmt.Errorf("decode command %d: %w", b[0], err)
+	}
+	return target, nil
+}
+
+// newCommand returns a pointer to the zero command of a code, nil for a code
+// that this build doesn't know.
+func newCommand(code Code) Command { //nolint:cyclop // one line per verb
+	switch code {
+	case CodeConfigure:
+		return &Configure{}
+	case CodePutJob:
+		return &PutJob{}
+	case CodeDeleteJob:
+		return &DeleteJob{}
+	case CodeSubmit:
+		return &Submit{}
+	case CodeAssign:
+		return &Assign{}
+	case CodeStarted:
+		return &Started{}
+	case CodeFinished:
+		return &Finished{}
+	case CodeGiveBack:
+		return &GiveBack{}
+	case CodeLoseAttempts:
+		return &LoseAttempts{}
+	case CodeCancel:
+		return &Cancel{}
+	case CodeReschedule:
+		return &Reschedule{}
+	case CodeRegisterWorker:
+		return &RegisterWorker{}
+	case CodeWorkerState:
+		return &WorkerState{}
+	case CodeForgetWorker:
+		return &ForgetWorker{}
+	case CodeExpire:
+		return &Expire{}
+	case CodeChecksum:
+		return &Checksum{}
+	case CodeDrainWorker:
+		return &DrainWorker{}
+	}
+	return nil
+}
 
 // EncodeEntry encodes an entry.
-func EncodeEntry(e Entry) ([]byte, error) { panic("to be written") }
+func EncodeEntry(e Entry) ([]byte, error) {
+	b, err := encode(nil, &e)
+	if err != nil {
+		return nil, fmt.Errorf("encode entry: %w", err)
+	}
+	return b, nil
+}
 
-// DecodeEntry reads what EncodeEntry wrote.
-func DecodeEntry(b []byte) (Entry, error) { panic("to be written") }
+// DecodeEntry reads what EncodeEntry wrote. The commands are slices of b, which
+// must not change as long as they are used.
+func DecodeEntry(b []byte) (Entry, error) {
+	e, err := decodeEntry(b)
+	if err != nil {
+		return Entry{}, fmt.Errorf("decode entry: %w", err)
+	}
+	return e, nil
+}
+
+func decodeEntry(b []byte) (e Entry, err error) {
+	if err := checkShape(b); err != nil {
+		return e, err
+	}
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	c.in.Reset(b)
+	c.dec.ResetReader(&c.in)
+	fields, err := c.dec.DecodeMapLen()
+	if err != nil {
+		return e, err
+	}
+	for range fields {
+		name, err := c.dec.DecodeString()
+		if err != nil {
+			return e, err
+		}
+		switch name {
+		case "a":
+			e.At, err = c.dec.DecodeInt64()
+		case "c":
+			e.Commands, err = sliceCommands(c, b)
+		default:
+			err = fmt.Errorf("unknown field %q", name)
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// sliceCommands reads an array of byte strings without copying them.
+func sliceCommands(c *codec, b []byte) ([][]byte, error) {
+	n, err := c.dec.DecodeArrayLen()
+	if err != nil || n <= 0 {
+		return nil, err
+	}
+	commands := make([][]byte, n)
+	for i := range commands {
+		size, err := c.dec.DecodeBytesLen()
+		if err != nil {
+			return nil, err
+		}
+		size = max(size, 0) // nil
+		at := len(b) - c.in.Len()
+		if size > c.in.Len() {
+			return nil, errTruncated
+		}
+		commands[i] = b[at : at+size : at+size]
+		c.in.Reset(b[at+size:])
+	}
+	return commands, nil
+}
 
 // EncodeResult and DecodeResult carry a result to the server that forwarded
 // the command.
-func EncodeResult(r Result) ([]byte, error) { panic("to be written") }
+func EncodeResult(r Result) ([]byte, error) {
+	b, err := encode(nil, &r)
+	if err != nil {
+		return nil, fmt.Errorf("encode result: %w", err)
+	}
+	return b, nil
+}
 
 // DecodeResult reads what EncodeResult wrote.
-func DecodeResult(b []byte) (Result, error) { panic("to be written") }
+func DecodeResult(b []byte) (Result, error) {
+	var r Result
+	if err := decode(b, &r); err != nil {
+		return Result{}, fmt.Errorf("decode result: %w", err)
+	}
+	return r, nil
+}
+
+var (
+	errTruncated = fmt.Errorf("the encoding is cut short")
+	errTrailing  = fmt.Errorf("bytes follow the encoded value")
+	errShape     = fmt.Errorf("arrays and maps must be nested at most %d deep and hold at most %d elements", maxDepth, maxElements)
+	errCode      = fmt.Errorf("the encoding uses a type that axd never writes")
+)
+
+// checkShape walks an encoded value without decoding it. The msgpack library
+// allocates an array of the length that the header claims, so five bytes could
+// ask for gigabytes; here every length is compared with what is there.
+func checkShape(b []byte) error {
+	var open [maxDepth + 1]int // values still to come, per level
+	depth := 0
+	open[0] = 1
+	for {
+		for open[depth] == 0 {
+			if depth == 0 {
+				if len(b) > 0 {
+					return errTrailing
+				}
+				return nil
+			}
+			depth--
+		}
+		open[depth]--
+		elements, skip, err := header(b)
+		if err != nil {
+			return err
+		}
+		if skip > len(b) || elements > len(b)-skip {
+			return errTruncated
+		}
+		b = b[skip:]
+		if elements == 0 {
+			continue
+		}
+		if depth == maxDepth || elements > maxElements {
+			return errShape
+		}
+		depth++
+		open[depth] = elements
+	}
+}
+
+// header reads the first value's head: how many values it holds, and how many
+// bytes to skip for its head and, unless it holds values, its body.
+func header(b []byte) (elements, skip int, err error) {
+	if len(b) == 0 {
+		return 0, 0, errTruncated
+	}
+	c := b[0]
+	switch {
+	case msgpcode.IsFixedNum(c), c == msgpcode.Nil, c == msgpcode.False, c == msgpcode.True:
+		return 0, 1, nil
+	case msgpcode.IsFixedString(c):
+		return 0, 1 + int(c&msgpcode.FixedStrMask), nil
+	case msgpcode.IsFixedMap(c):
+		return 2 * int(c&msgpcode.FixedMapMask), 1, nil
+	case msgpcode.IsFixedArray(c):
+		return int(c & msgpcode.FixedArrayMask), 1, nil
+	}
+	switch c {
+	case msgpcode.Uint8, msgpcode.Int8:
+		return 0, 2, nil
+	case msgpcode.Uint16, msgpcode.Int16:
+		return 0, 3, nil
+	case msgpcode.Uint32, msgpcode.Int32, msgpcode.Float:
+		return 0, 5, nil
+	case msgpcode.Uint64, msgpcode.Int64, msgpcode.Double:
+		return 0, 9, nil
+	}
+	return longHeader(c, b)
+}
+
+// longHeader is header for the types whose length follows in bytes of its own.
+func longHeader(c byte, b []byte) (elements, skip int, err error) {
+	var width int
+	switch c {
+	case msgpcode.Str8, msgpcode.Bin8:
+		width = 1
+	case msgpcode.Str16, msgpcode.Bin16, msgpcode.Array16, msgpcode.Map16:
+		width = 2
+	case msgpcode.Str32, msgpcode.Bin32, msgpcode.Array32, msgpcode.Map32:
+		width = 4
+	default:
+		return 0, 0, errCode
+	}
+	if len(b) < 1+width {
+		return 0, 0, errTruncated
+	}
+	var wide [4]byte
+	copy(wide[4-width:], b[1:1+width])
+	n := int(binary.BigEndian.Uint32(wide[:]))
+	switch c {
+	case msgpcode.Array16, msgpcode.Array32:
+		return n, 1 + width, nil
+	case msgpcode.Map16, msgpcode.Map32:
+		return 2 * n, 1 + width, nil
+	}
+	return 0, 1 + width + n, nil
+}

@@ -1,6 +1,16 @@
 package fsm
 
-import "github.com/axd-project/axd/job"
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/axd-project/axd/job"
+)
 
 // MaxPage bounds the records that one page of a list holds; ScanLimit the rows
 // that one page may look at, filters included.
@@ -9,60 +19,135 @@ const (
 	ScanLimit = 10_000
 )
 
-// TaskFilter selects tasks. Empty fields don't filter. A list walks the
-// narrowest index that the filter allows.
-type TaskFilter struct {
-	Namespace string
-	State     job.Shown
-	Job       string
-	Worker    string // active attempts of this worker
-	App       string
-	Owner     string
-	DueFrom   int64 // Unix ms, inclusive
-	DueTo     int64 // Unix ms, exclusive
-}
-
-// TaskPage is a page of a list; an empty Next means the end. A page may be
-// short, even empty, while Next is set: the scan limit was reached.
-type TaskPage struct {
-	Tasks []Task
-	Next  string
-}
-
 // GetTask reads one task.
-func GetTask(r Reader, ref TaskRef) (Task, bool) { panic("to be written") }
+func GetTask(r Reader, ref TaskRef) (Task, bool) {
+	return getRow[Task](r, key{}.task(ref))
+}
 
 // GetBody reads what never changes of a task.
-func GetBody(r Reader, ref TaskRef) (Body, bool) { panic("to be written") }
-
-// ListTasks reads a page of at most limit tasks from cursor; now is the
-// cluster's clock, which splits pending. A cursor that isn't one is an error.
-func ListTasks(r Reader, f TaskFilter, cursor string, limit int, now int64) (TaskPage, error) {
-	panic("to be written")
+func GetBody(r Reader, ref TaskRef) (Body, bool) {
+	return getRow[Body](r, key{}.body(ref))
 }
 
-// ListAttempts reads the kept attempts of a task, oldest first.
-func ListAttempts(r Reader, ref TaskRef) []Attempt { panic("to be written") }
-
 // GetJob reads a job in its newest version.
-func GetJob(r Reader, namespace, name string) (Job, bool) { panic("to be written") }
+func GetJob(r Reader, namespace, name string) (Job, bool) {
+	return getRow[Job](r, key{}.job(namespace, name))
+}
 
-// ListJobs reads a page of jobs by name.
-func ListJobs(r Reader, namespace, cursor string, limit int) (jobs []Job, next string, err error) {
-	panic("to be written")
+// GetJobVersion reads a job as of one of its last MaxJobVersions versions.
+func GetJobVersion(r Reader, namespace, name string, version uint64) (Job, bool) {
+	return getRow[Job](r, key{}.jobVersion(namespace, name, version))
 }
 
 // GetWorker reads one worker.
-func GetWorker(r Reader, name string) (Worker, bool) { panic("to be written") }
-
-// ListWorkers reads a page of workers by name.
-func ListWorkers(r Reader, cursor string, limit int) (workers []Worker, next string, err error) {
-	panic("to be written")
+func GetWorker(r Reader, name string) (Worker, bool) {
+	return getRow[Worker](r, key{}.worker(name))
 }
 
-// ListActive reads up to limit attempts that state holds for a worker; an empty
-// worker means all, from after (exclusive) on. The leader recovers with it.
-func ListActive(r Reader, worker string, limit int) []ActiveAttempt { panic("to be written") }
+func getRow[T any](r Reader, k key) (row T, ok bool) {
+	b, ok := r.Get(k)
+	if !ok {
+		return row, false
+	}
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	mustDecode(c, k, b, &row)
+	return row, true
+}
+
+// ListAttempts reads the kept attempts of a task, oldest first.
+func ListAttempts(r Reader, ref TaskRef) []Attempt {
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	var attempts []Attempt
+	prefix := key{tableAttempts}.ref(ref)
+	r.Ascend(prefix, prefixEnd(prefix), func(k, v []byte) bool {
+		var a Attempt
+		mustDecode(c, k, v, &a)
+		attempts = append(attempts, a)
+		return true
+	})
+	return attempts
+}
+
+// ListJobs reads a page of at most limit jobs by name; an empty namespace means
+// all of them. A cursor that isn't one is an error.
+func ListJobs(r Reader, namespace, cursor string, limit int) (jobs []Job, next string, err error) {
+	prefix := key{tableJobs}
+	if namespace != "" {
+		prefix = prefix.name(namespace)
+	}
+	return listRows[Job](r, prefix, cursor, limit)
+}
+
+// ListWorkers reads a page of at most limit workers by name. A cursor that isn't
+// one is an error.
+func ListWorkers(r Reader, cursor string, limit int) (workers []Worker, next string, err error) {
+	return listRows[Worker](r, key{tableWorkers}, cursor, limit)
+}
+
+// listRows reads a page of the rows that begin with prefix.
+func listRows[T any](r Reader, prefix key, cursor string, limit int) (rows []T, next string, err error) {
+	limit = pageLimit(limit)
+	span := keyRange{lo: prefix, hi: prefixEnd(prefix)}
+	if cursor != "" {
+		last, err := decodeCursor(cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		if !span.contains(last) {
+			return nil, "", badCursor(cursor)
+		}
+		span.lo = append(last, 0)
+	}
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	var last key
+	r.Ascend(span.lo, span.hi, func(k, v []byte) bool {
+		if len(rows) == limit {
+			next = encodeCursor(last)
+			return false
+		}
+		var row T
+		mustDecode(c, k, v, &row)
+		rows = append(rows, row)
+		last = append(last[:0], k...)
+		return true
+	})
+	return rows, next, nil
+}
+
+// ListActive reads up to limit attempts that state holds for a worker, an empty
+// name means for all workers, by worker and task. The leader recovers with it.
+func ListActive(r Reader, worker string, limit int) []ActiveAttempt {
+	return listActive(r, worker, limit)
+}
+
+func listActive(r Reader, worker string, limit int) []ActiveAttempt {
+	prefix := key{tableActive}
+	if worker != "" {
+		prefix = prefix.name(worker)
+	}
+	var active []ActiveAttempt
+	r.Ascend(prefix, prefixEnd(prefix), func(k, v []byte) bool {
+		if len(active) >= limit {
+			return false
+		}
+		kr := readKey(k)
+		name := kr.name()
+		ref := kr.ref()
+		row, ok := decodeActive(v)
+		if !ok || !kr.done() {
+			panic(fmt.Sprintf("fsm: the row of key %x is damaged", k))
+		}
+		active = append(active, ActiveAttempt{
+			AttemptRef: AttemptRef{Ref: ref, Token: row.Token},
+			Attempt:    row.Attempt, Boot: row.Boot, Running: row.Running, Worker: name,
+		})
+		return true
+	})
+	return active
+}
 
 // DueKey is a position in the due index of one priority.
 type DueKey struct {
@@ -72,7 +157,9 @@ type DueKey struct {
 }
 
 // Compare orders two positions: -1, 0 or +1.
-func (k DueKey) Compare(o DueKey) int { panic("to be written") }
+func (k DueKey) Compare(o DueKey) int {
+	return cmp.Or(cmp.Compare(k.Due, o.Due), bytes.Compare(k.ID[:], o.ID[:]), strings.Compare(k.Namespace, o.Namespace))
+}
 
 // DueRow is one row of the due index.
 type DueRow struct {
@@ -83,17 +170,68 @@ type DueRow struct {
 // ScanDue reads up to limit rows of one priority with from <= row and
 // row.Due < before, in order. It starts at the low mark where from is earlier.
 func ScanDue(r Reader, p job.Priority, from DueKey, before int64, limit int) []DueRow {
-	panic("to be written")
+	start := key{}.due(from)
+	if low := readLow(r, p); bytes.Compare(start, low) < 0 {
+		start = low
+	}
+	span := keyRange{lo: append(key{tableDue, byte(p)}, start...), hi: key{tableDue, byte(p)}.time(before)}
+	if bytes.Compare(span.lo, span.hi) >= 0 {
+		return nil
+	}
+	var rows []DueRow
+	r.Ascend(span.lo, span.hi, func(k, v []byte) bool {
+		if len(rows) >= limit {
+			return false
+		}
+		row, ok := decodeDue(k, v)
+		if !ok {
+			panic(fmt.Sprintf("fsm: the row of key %x is damaged", k))
+		}
+		rows = append(rows, row)
+		return true
+	})
+	return rows
 }
 
-// Counts are the numbers of tasks by stored state.
+func decodeDue(k, v []byte) (DueRow, bool) {
+	kr := readKey(k)
+	kr.u8()
+	row := DueRow{DueKey: kr.due(), Retry: len(v) == 1 && v[0] == 1}
+	return row, kr.done() && len(v) == 1
+}
+
+// Counts are the numbers of tasks by stored state; a state without tasks is left out.
 type Counts map[job.State]int64
 
 // CountTasks returns a namespace's counters; an empty name sums all namespaces.
-func CountTasks(r Reader, namespace string) Counts { panic("to be written") }
+func CountTasks(r Reader, namespace string) Counts {
+	if namespace == "" {
+		return readCounts(r, key{}.counter(countAll))
+	}
+	return readCounts(r, key{}.counter(countNamespace).name(namespace))
+}
 
 // CountJobTasks returns a job's counters.
-func CountJobTasks(r Reader, namespace, name string) Counts { panic("to be written") }
+func CountJobTasks(r Reader, namespace, name string) Counts {
+	return readCounts(r, key{}.counter(countJob).name(namespace).name(name))
+}
+
+func readCounts(r Reader, prefix key) Counts {
+	counts := Counts{}
+	r.Ascend(prefix, prefixEnd(prefix), func(k, v []byte) bool {
+		counts[job.State(k[len(k)-1])] = decodeCounter(v)
+		return true
+	})
+	return counts
+}
+
+// Sum adds all counts.
+func (c Counts) Sum() (n int64) {
+	for _, v := range c {
+		n += v
+	}
+	return n
+}
 
 // Info is what the cluster's state says of itself.
 type Info struct {
@@ -107,10 +245,26 @@ type Info struct {
 }
 
 // ReadInfo reads the meta table.
-func ReadInfo(r Reader) Info { panic("to be written") }
+func ReadInfo(r Reader) Info {
+	m := readMeta(r)
+	return Info{
+		ClusterID: m.ClusterID, FeatureLevel: m.FeatureLevel, Format: m.Format, Applied: m.Applied,
+		Clock: m.Clock, RestoreEpoch: m.RestoreEpoch, Chain: readChain(r),
+	}
+}
 
 // StateHash hashes the whole state, for tests and axd check.
-func StateHash(r Reader) uint64 { panic("to be written") }
-
-// Check tells every broken invariant of a state, at most limit of them.
-func Check(r Reader, limit int) []string { panic("to be written") }
+func StateHash(r Reader) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	r.Ascend([]byte{tableMeta}, nil, func(k, v []byte) bool {
+		var lengths [8]byte
+		binary.BigEndian.PutUint32(lengths[:], uint32(len(k)))  //nolint:gosec // keys are short
+		binary.BigEndian.PutUint32(lengths[4:], uint32(len(v))) //nolint:gosec // values are bounded by an entry
+		_, _ = d.Write(lengths[:])
+		_, _ = d.Write(k)
+		_, _ = d.Write(v)
+		return true
+	})
+	return d.Sum64()
+}

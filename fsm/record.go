@@ -31,6 +31,7 @@ type Task struct {
 	ExitCode        *int   `msgpack:"x,omitempty"`
 	Error           string `msgpack:"E,omitempty"`
 	IdempotencyKey  string `msgpack:"y,omitempty"`
+	KeyExpiry       int64  `msgpack:"Y,omitempty"` // until when the key is claimed
 	CancelRequested bool   `msgpack:"q,omitempty"`
 	HasBody         bool   `msgpack:"b,omitempty"`
 }

@@ -14,9 +14,9 @@ type Result struct {
 	Attempts []*job.Error `msgpack:"A,omitempty"`
 	Task     *Task        `msgpack:"k,omitempty"` // the task after Started, Finished, Cancel, Reschedule
 	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version
-	Changed  bool         `msgpack:"c,omitempty"` // PutJob, Configure, WorkerState, RegisterWorker: something was written
+	Changed  bool         `msgpack:"c,omitempty"` // PutJob, DeleteJob, Configure and the worker verbs: something was written
 	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted
-	More     bool         `msgpack:"m,omitempty"` // Expire: call again
+	More     bool         `msgpack:"m,omitempty"` // Expire: call again; RegisterWorker: Active is cut at MaxActiveShown
 	Hash     uint64       `msgpack:"h,omitempty"` // Checksum: the hash chain
 	// RegisterWorker: attempts that state holds for the worker.
 	Active []ActiveAttempt `msgpack:"w,omitempty"`
@@ -40,6 +40,7 @@ type AssignResult struct {
 // ActiveAttempt is an attempt that a worker holds according to state.
 type ActiveAttempt struct {
 	AttemptRef `msgpack:",inline"`
+	Worker     string `msgpack:"w"`
 	Attempt    uint32 `msgpack:"n"`
 	Boot       string `msgpack:"b,omitempty"`
 	Running    bool   `msgpack:"u,omitempty"`

@@ -17,6 +17,8 @@ type Reader interface {
 // writes. It becomes durable, or doesn't, as a whole.
 type Tx interface {
 	Reader
+	// Set copies key and value; a nil value is an empty one.
 	Set(key, value []byte)
+	// Delete copies key; deleting an absent row does nothing.
 	Delete(key []byte)
 }

@@ -1,0 +1,88 @@
+package fsm
+
+import (
+	"strconv"
+
+	"github.com/axd-project/axd/job"
+)
+
+// maxEarly is how long before its due time a task may be assigned, in
+// milliseconds. Arming ahead will raise it; this is the one place that checks.
+const maxEarly int64 = 0
+
+func (a *apply) assign(c *Assign) Result {
+	if err := a.checkTerm(c.Term); err != nil {
+		return rejected(err)
+	}
+	results := make([]AssignResult, len(c.Items))
+	for i := range c.Items {
+		results[i] = a.assignOne(&c.Items[i])
+	}
+	return Result{Assigned: results}
+}
+
+// checkTerm refuses what a leader of another term decided: an entry carries the
+// term in which it was logged.
+func (a *apply) checkTerm(term uint64) *job.Error {
+	if term != a.at.Term {
+		return stale("term", "is not the term of this log entry, "+strconv.FormatUint(a.at.Term, 10), strconv.FormatUint(term, 10))
+	}
+	return nil
+}
+
+func (a *apply) assignOne(item *AssignItem) AssignResult {
+	old, w, err := a.assignable(item)
+	if err != nil {
+		return AssignResult{Err: err}
+	}
+	t := new(Task)
+	*t = *old
+	t.State = job.Dispatched
+	t.Attempt++
+	t.Token = job.Token{Epoch: a.meta.RestoreEpoch, Index: a.at.Index, Offset: a.next()}
+	t.LastToken = t.Token
+	t.Worker = w.Name
+	t.Dispatched, t.Started, t.Retry = a.now, 0, false
+	a.write(old, t)
+	a.putActive(t, w.Boot)
+	at := &Attempt{Number: t.Attempt, Worker: w.Name, Boot: w.Boot, Address: w.Address, Token: t.Token, Assigned: a.now}
+	if t.Job != "" {
+		if j, ok := a.job(t.Namespace, t.Job); ok {
+			at.JobVersion = j.Version
+		}
+	}
+	a.putAttempt(t.Ref(), at)
+	if t.Attempt > MaxAttempts {
+		a.key = a.key.attempt(t.Ref(), t.Attempt-MaxAttempts)
+		a.delete(a.key)
+	}
+	a.event(Event{Kind: EventAssigned, Task: t, Worker: t.Worker, Token: t.Token})
+	return AssignResult{Attempt: t.Attempt, Token: t.Token, Version: t.Version}
+}
+
+// assignable checks that what the leader saw when it decided still holds.
+func (a *apply) assignable(item *AssignItem) (*Task, *Worker, *job.Error) {
+	t, ok := a.task(item.Ref)
+	switch {
+	case !ok:
+		return nil, nil, stale("task", "does not exist", item.Ref.ID.String())
+	case t.State != job.Pending:
+		return nil, nil, stale("task", "is "+t.State.String()+", not pending", item.Ref.ID.String())
+	case t.Version != item.Version:
+		return nil, nil, stale("version", "is not the task's version, "+strconv.FormatUint(t.Version, 10), strconv.FormatUint(item.Version, 10))
+	case t.Due > a.now+maxEarly:
+		return nil, nil, stale("task", "is due only at "+job.FormatTime(t.Due), item.Ref.ID.String())
+	}
+	w, ok := a.worker(item.Worker)
+	switch {
+	case !ok:
+		return nil, nil, stale("worker", "is not registered", item.Worker)
+	case w.Boot != item.Boot:
+		return nil, nil, stale("worker", "was restarted since", item.Worker)
+	case w.Lost:
+		return nil, nil, stale("worker", "is lost", item.Worker)
+	case w.Draining:
+		return nil, nil, stale("worker", "is draining", item.Worker)
+	}
+	return t, w, nil
+}

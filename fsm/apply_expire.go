@@ -1,0 +1,126 @@
+package fsm
+
+import (
+	"bytes"
+
+	"github.com/axd-project/axd/job"
+)
+
+// maxTaskRows is how many rows the deletion of one ended task may touch: the
+// task, its body, its rows by state, job and end, and its attempts.
+const maxTaskRows = 5 + MaxAttempts
+
+// expire deletes the idempotency keys that have expired, then the tasks that
+// ended before the limit, as far as MaxFanOut rows go, and moves the low marks up
+// to the first rows of the due index.
+func (a *apply) expire(c *Expire) Result {
+	var r Result
+	budget := a.expireKeys(MaxFanOut, &r)
+	if !r.More { // else a task could be deleted before its key
+		a.expireEnded(min(c.EndedBefore, a.now), budget, &r)
+	}
+	for _, p := range job.Priorities {
+		a.raiseLow(p)
+	}
+	return r
+}
+
+// expireKeys returns what is left of the budget of rows.
+func (a *apply) expireKeys(budget int, r *Result) int {
+	type expired struct {
+		at             int64
+		namespace, key string
+	}
+	var found []expired
+	a.tx.Ascend(key{tableKeyExpiry}, key{tableKeyExpiry}.time(a.now+1), func(k, _ []byte) bool {
+		if len(found) == budget/2 {
+			r.More = true
+			return false
+		}
+		kr := readKey(k)
+		found = append(found, expired{kr.time(), kr.name(), kr.name()})
+		return true
+	})
+	for _, e := range found {
+		a.key = a.key.idempotency(e.namespace, e.key)
+		a.delete(a.key)
+		a.key = a.key.keyExpiry(e.at, e.namespace, e.key)
+		a.delete(a.key)
+		r.Deleted++
+	}
+	return budget - 2*len(found)
+}
+
+// expireEnded deletes ended tasks, the earliest first.
+func (a *apply) expireEnded(before int64, budget int, r *Result) {
+	var found []TaskRef
+	most := budget / 3 // a task has at least three rows: itself, by state, ended
+	a.tx.Ascend(key{tableEnded}, key{tableEnded}.time(before), func(k, _ []byte) bool {
+		if len(found) == most {
+			r.More = true
+			return false
+		}
+		kr := readKey(k)
+		kr.time()
+		found = append(found, kr.ref())
+		return true
+	})
+	for _, ref := range found {
+		if budget < maxTaskRows {
+			r.More = true
+			return
+		}
+		t, ok := a.task(ref)
+		if !ok {
+			panic("fsm: the state is damaged: an ended task is gone: " + ref.ID.String())
+		}
+		budget -= a.deleteTask(t)
+		r.Deleted++
+	}
+}
+
+// deleteTask deletes all rows of an ended task and returns how many at most.
+func (a *apply) deleteTask(t *Task) int {
+	ref := t.Ref()
+	rows := 3
+	a.key = a.key.task(ref)
+	a.delete(a.key)
+	a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
+	a.delete(a.key)
+	a.key = a.key.ended(t.retainFrom(), ref)
+	a.delete(a.key)
+	if t.HasBody {
+		rows++
+		a.key = a.key.body(ref)
+		a.delete(a.key)
+	}
+	if t.Job != "" {
+		rows++
+		a.key = a.key.byJob(t.Namespace, t.Job).id(t.ID)
+		a.delete(a.key)
+	}
+	for n := t.Attempt; n > 0 && n+MaxAttempts > t.Attempt; n-- {
+		rows++
+		a.key = a.key.attempt(ref, n)
+		a.delete(a.key)
+	}
+	a.count(t, t.State, -1)
+	return rows
+}
+
+// raiseLow moves a priority's low mark to its first row; with no row, to now,
+// since nothing that comes later is due earlier, but for a task given back.
+func (a *apply) raiseLow(p job.Priority) {
+	table := key{tableDue, byte(p)}
+	var first []byte
+	a.tx.Ascend(append(table, a.low[p]...), prefixEnd(table), func(k, _ []byte) bool {
+		first = bytes.Clone(k[dueSuffix:])
+		return false
+	})
+	if first == nil {
+		first = key{}.due(DueKey{Due: a.now})
+	}
+	if bytes.Compare(first, a.low[p]) > 0 {
+		a.setLow(p, first)
+	}
+}

@@ -1,0 +1,46 @@
+package fsm
+
+import (
+	"bytes"
+
+	"github.com/axd-project/axd/job"
+)
+
+// MaxJobVersions is how many versions of a job are kept.
+const MaxJobVersions = 100
+
+func (a *apply) putJob(c *PutJob) Result {
+	if err := checkNames(c.Namespace, "name", c.Name); err != nil {
+		return rejected(err)
+	}
+	if err := jobValidate(c.Spec); err != nil {
+		return rejected(err)
+	}
+	j := &Job{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now}
+	if old, ok := a.job(c.Namespace, c.Name); ok {
+		spec := bytes.Clone(mustEncode(a.codec, &c.Spec))
+		if bytes.Equal(spec, mustEncode(a.codec, &old.Spec)) {
+			return Result{Version: old.Version}
+		}
+		j.Version, j.Created = old.Version+1, old.Created
+	}
+	row := mustEncode(a.codec, j)
+	a.key = a.key.job(j.Namespace, j.Name)
+	a.set(a.key, row)
+	a.key = a.key.jobVersion(j.Namespace, j.Name, j.Version)
+	a.set(a.key, row)
+	if j.Version > MaxJobVersions {
+		a.key = a.key.jobVersion(j.Namespace, j.Name, j.Version-MaxJobVersions)
+		a.delete(a.key)
+	}
+	a.jobs[jobName{j.Namespace, j.Name}] = j
+	return Result{Version: j.Version, Changed: true}
+}
+
+// checkNames checks a namespace and a name beside it.
+func checkNames(namespace, field, name string) *job.Error {
+	if err := jobCheckName("namespace", namespace); err != nil {
+		return err
+	}
+	return jobCheckName(field, name)
+}

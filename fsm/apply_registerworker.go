@@ -1,0 +1,73 @@
+package fsm
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/axd-project/axd/job"
+)
+
+// The limits of what a worker registers.
+const (
+	MaxSlots       = 10_000
+	MaxWorkerText  = 256    // bytes of a boot, address, version, label or its value
+	MaxActiveShown = 10_000 // attempts that RegisterWorker answers; More tells that ListActive has others
+)
+
+func (a *apply) registerWorker(c *RegisterWorker) Result {
+	if err := a.checkTerm(c.Term); err != nil {
+		return rejected(err)
+	}
+	if err := checkWorker(c); err != nil {
+		return rejected(err)
+	}
+	w := &Worker{
+		Name: c.Name, Boot: c.Boot, Address: c.Address, Slots: c.Slots, Labels: c.Labels, Version: c.Version,
+		Registered: a.now,
+	}
+	changed := true
+	if old, ok := a.worker(c.Name); ok {
+		w.Draining = old.Draining // the operator's wish: it outlives a restart of the worker
+		if old.Boot == c.Boot {
+			w.Registered = old.Registered
+		}
+		changed = old.Lost || old.Boot != w.Boot || old.Address != w.Address || old.Slots != w.Slots ||
+			old.Version != w.Version || !maps.Equal(old.Labels, w.Labels)
+	}
+	if changed {
+		a.putWorker(w)
+	}
+	active := listActive(a.tx, c.Name, MaxActiveShown+1)
+	more := len(active) > MaxActiveShown
+	if more {
+		active = active[:MaxActiveShown]
+	}
+	return Result{Changed: changed, Active: active, More: more}
+}
+
+func checkWorker(c *RegisterWorker) *job.Error {
+	if err := jobCheckName("name", c.Name); err != nil {
+		return err
+	}
+	if c.Boot == "" {
+		return job.Invalid("boot", "must not be empty", "")
+	}
+	if c.Slots < 0 || c.Slots > MaxSlots {
+		return job.Invalid("slots", fmt.Sprintf("must be 0 to %d", MaxSlots), strconv.Itoa(c.Slots))
+	}
+	if n := len(c.Labels); n > job.MaxLabels {
+		return job.Invalid("labels", fmt.Sprintf("must be at most %d", job.MaxLabels), strconv.Itoa(n))
+	}
+	for _, text := range [][2]string{{"boot", c.Boot}, {"address", c.Address}, {"version", c.Version}} {
+		if len(text[1]) > MaxWorkerText {
+			return job.Invalid(text[0], fmt.Sprintf("must be at most %d bytes", MaxWorkerText), text[1])
+		}
+	}
+	for k, v := range c.Labels { // any order: the error names no label
+		if k == "" || len(k) > MaxWorkerText || len(v) > MaxWorkerText {
+			return job.Invalid("labels", fmt.Sprintf("must have names and values of at most %d bytes", MaxWorkerText), "")
+		}
+	}
+	return nil
+}

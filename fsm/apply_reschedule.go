@@ -1,0 +1,50 @@
+package fsm
+
+import "github.com/axd-project/axd/job"
+
+func (a *apply) reschedule(c *Reschedule) Result {
+	due, err := a.rescheduledTo(c)
+	if err != nil {
+		return rejected(err)
+	}
+	old, ok := a.task(c.Ref)
+	switch {
+	case !ok:
+		return rejected(job.NotFound("task", c.Ref.ID.String()))
+	case old.State != job.Pending:
+		return rejected(job.Conflict("task", "is "+old.State.String()+": only a task that waits can be rescheduled", c.Ref.ID.String()))
+	}
+	t := new(Task)
+	*t = *old
+	if due != 0 {
+		t.Due = due
+	}
+	if c.Priority != 0 {
+		t.Policy.Priority = c.Priority
+	}
+	if t.Due == old.Due && t.Policy.Priority == old.Policy.Priority {
+		return Result{Task: old}
+	}
+	a.write(old, t)
+	a.event(Event{Kind: EventPending, Task: t})
+	return Result{Task: t}
+}
+
+// rescheduledTo resolves the new due time; 0 keeps the old one.
+func (a *apply) rescheduledTo(c *Reschedule) (int64, *job.Error) {
+	set := 0
+	for _, given := range []bool{c.Due != 0, c.Delay != 0, c.Now} {
+		if given {
+			set++
+		}
+	}
+	switch {
+	case set > 1:
+		return 0, job.Invalid("execute_time", "must be the only one of execute_time, delay and now", "")
+	case set == 0 && c.Priority == 0:
+		return 0, job.Invalid("execute_time", "or delay, now or priority must be set", "")
+	case set == 0:
+		return 0, nil
+	}
+	return a.dueAt("execute_time", c.Due, c.Delay)
+}

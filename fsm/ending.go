@@ -1,0 +1,140 @@
+package fsm
+
+import (
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/axd-project/axd/job"
+)
+
+// endAttempt ends the current attempt of the active task old and decides what
+// becomes of the task. It returns the task after the change.
+//
+// Success counts even where a cancel was asked for: the work is done. Otherwise
+// a wish to cancel wins over a retry.
+func (a *apply) endAttempt(old *Task, r AttemptResult) *Task {
+	t := new(Task)
+	*t = *old
+	at := a.currentAttempt(old)
+	if r.Started != 0 {
+		at.Started = within(r.Started, at.Assigned, a.now)
+	}
+	at.Ended = a.now
+	if r.Ended != 0 {
+		at.Ended = within(r.Ended, max(at.Assigned, at.Started), a.now)
+	}
+	at.Outcome, at.Result = r.Outcome, r
+	a.putAttempt(t.Ref(), at)
+
+	t.Started, t.Token = at.Started, job.Token{}
+	t.ExitCode = r.ExitCode
+	switch {
+	case r.Outcome == job.OutcomeSuccess:
+		t.Error = ""
+		t.end(job.Success, at.Ended)
+	case r.Outcome == job.OutcomeCancelled || t.CancelRequested:
+		if r.Error != "" {
+			t.Error = r.Error
+		}
+		t.end(job.Cancelled, at.Ended)
+	default:
+		t.Error = failure(t, r)
+		a.retry(t, r.Outcome, at.Ended)
+	}
+	a.write(old, t)
+	a.event(Event{Kind: EventAttemptEnded, Task: t, Outcome: r.Outcome, Worker: old.Worker, Token: old.Token})
+	a.settled(t)
+	return t
+}
+
+// settled reports where a task went when it left a worker.
+func (a *apply) settled(t *Task) {
+	if t.State.Terminal() {
+		a.event(Event{Kind: EventEnded, Task: t})
+		return
+	}
+	a.event(Event{Kind: EventPending, Task: t})
+}
+
+func (t *Task) end(s job.State, at int64) {
+	t.State, t.Ended, t.Retry = s, at, false
+}
+
+// retry sends a failed task back to pending, or ends it when its retries are spent.
+func (a *apply) retry(t *Task, o job.Outcome, ended int64) {
+	policy := a.policy(t)
+	r := jobRetry(policy)
+	t.MaxRetries = r.MaxRetries
+	if t.Retries < t.MaxRetries {
+		t.Retries++
+		t.State, t.Retry = job.Pending, true
+		t.Due = min(a.now+jobDelay(r, t.Retries, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
+		return
+	}
+	if o == job.OutcomeTimeout {
+		t.end(job.TimedOut, ended)
+		return
+	}
+	t.end(job.Failed, ended)
+}
+
+// draw returns a number in [0, 1) for the jitter of a retry: the same on every
+// server, another one for every attempt.
+func draw(id job.ID, attempt uint32) float64 {
+	var b [idLen + 4]byte
+	copy(b[:], id[:])
+	binary.BigEndian.PutUint32(b[idLen:], attempt)
+	const mantissa = 53
+	return float64(xxhash.Sum64(b[:])>>(64-mantissa)) / (1 << mantissa)
+}
+
+// failure says in words why an attempt did not succeed.
+func failure(t *Task, r AttemptResult) string {
+	switch {
+	case r.Outcome == job.OutcomeLost:
+		s := "attempt " + strconv.FormatUint(uint64(t.Attempt), 10) + " was lost with worker " + t.Worker
+		if r.Error != "" {
+			s += ": " + r.Error
+		}
+		return cut(s, MaxErrorBytes)
+	case r.Error != "":
+		return r.Error
+	case r.Outcome == job.OutcomeTimeout:
+		return "timed out"
+	case r.ExitCode != nil:
+		return "exit code " + strconv.Itoa(*r.ExitCode)
+	}
+	return "failed"
+}
+
+// bound cuts what an attempt leaves behind to its limits. Of the tails the last
+// bytes stay. An output over the limit is dropped whole, since a part of it
+// would not be what the job returned.
+func bound(r *AttemptResult) {
+	r.Stdout, r.Stderr = tail(r.Stdout), tail(r.Stderr)
+	if n := len(r.Output); n > MaxOutputBytes {
+		r.Output = nil
+		if r.Error == "" {
+			r.Error = "the output of " + strconv.Itoa(n) + " bytes was dropped: at most " + strconv.Itoa(MaxOutputBytes)
+		}
+	}
+	r.Error = cut(r.Error, MaxErrorBytes)
+}
+
+func tail(b []byte) []byte { return b[max(0, len(b)-MaxTailBytes):] }
+
+// cut makes s valid UTF-8 of at most limit bytes.
+func cut(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}

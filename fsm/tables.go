@@ -1,0 +1,195 @@
+package fsm
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/axd-project/axd/job"
+)
+
+// The tables. A key is the table's byte, then its components: a name ends with
+// a NUL byte (names hold none), an integer is big-endian, an id is its 16 raw
+// bytes, a state or priority one byte. So rows sort by their components, and no
+// name's rows are ever taken for those of a longer name. Values are msgpack
+// unless said otherwise. The bytes are part of the format: append, never reuse.
+const (
+	// tableMeta: one byte → what the whole state shares; see the meta* keys.
+	tableMeta byte = 0x01
+	// tableJobs: namespace, name → Job in its newest version.
+	tableJobs byte = 0x02
+	// tableJobVersions: namespace, name, version (8) → Job as of that version;
+	// the last MaxJobVersions are kept.
+	tableJobVersions byte = 0x03
+	// tableTasks: namespace, id → Task.
+	tableTasks byte = 0x04
+	// tableBodies: namespace, id → Body; only where Task.HasBody.
+	tableBodies byte = 0x05
+	// tableDue: priority, due (8, Unix ms), id, namespace → one byte, 1 for a
+	// retry. Exactly the pending tasks.
+	tableDue byte = 0x06
+	// tableByState: namespace, state, id → empty. Every task.
+	tableByState byte = 0x07
+	// tableByJob: namespace, job, id → empty. Every task of a job, also of one
+	// deleted since.
+	tableByJob byte = 0x08
+	// tableCounters: the number of tasks (8), by
+	//   'g', state                  of all namespaces
+	//   'n', namespace, state       of a namespace
+	//   'j', namespace, job, state  of a job
+	// A count of zero has no row.
+	tableCounters byte = 0x09
+	// tableAttempts: namespace, id, number (4) → Attempt; the last MaxAttempts
+	// of a task are kept.
+	tableAttempts byte = 0x0a
+	// tableWorkers: name → Worker.
+	tableWorkers byte = 0x0b
+	// tableActive: worker, namespace, id → token (4+8+4), attempt (4), running
+	// (1), boot. Exactly the tasks that are dispatched or running.
+	tableActive byte = 0x0c
+	// tableKeys: namespace, idempotency key → task id (16), request hash (16),
+	// expiry (8, Unix ms). The task exists as long as the row does.
+	tableKeys byte = 0x0d
+	// tableKeyExpiry: expiry (8), namespace, idempotency key → empty. One row for
+	// each of tableKeys.
+	tableKeyExpiry byte = 0x0e
+	// tableEnded: time (8), namespace, id → empty. Exactly the terminal tasks, at
+	// the later of when they ended and when their idempotency key expires, so that
+	// a task outlives its key and a repeated submit finds it.
+	tableEnded byte = 0x0f
+)
+
+// The rows of tableMeta.
+const (
+	metaState byte = 's' // metaRow
+	metaChain byte = 'h' // hash chain (8); the one row that the chain leaves out
+	metaLow   byte = 'l' // then a priority → low mark: the rest of a key of tableDue, at or before the first row
+)
+
+const nul = "\x00"
+
+const (
+	idLen    = len(job.ID{})
+	tokenLen = 4 + 8 + 4
+)
+
+// tableEnd is the exclusive upper bound of a table.
+func tableEnd(table byte) []byte { return []byte{table + 1} }
+
+// prefixEnd returns the exclusive upper bound of the keys that begin with p.
+// A table's byte is never 0xff, so there is one.
+func prefixEnd(p []byte) []byte {
+	end := bytes.Clone(p)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// key builds a key by appending; each method returns the longer key.
+type key []byte
+
+func (k key) name(s string) key  { return append(append(k, s...), 0) }
+func (k key) id(id job.ID) key   { return append(k, id[:]...) }
+func (k key) u8(v byte) key      { return append(k, v) }
+func (k key) u32(v uint32) key   { return binary.BigEndian.AppendUint32(k, v) }
+func (k key) u64(v uint64) key   { return binary.BigEndian.AppendUint64(k, v) }
+func (k key) time(ms int64) key  { return k.u64(uint64(max(ms, 0))) } //nolint:gosec // not negative
+func (k key) raw(b []byte) key   { return append(k, b...) }
+func (k key) ref(r TaskRef) key  { return k.name(r.Namespace).id(r.ID) }
+func (k key) due(d DueKey) key   { return k.time(d.Due).id(d.ID).name(d.Namespace) }
+func (k key) table(t byte) key   { return append(k[:0], t) }
+func (k key) task(r TaskRef) key { return k.table(tableTasks).ref(r) }
+func (k key) body(r TaskRef) key { return k.table(tableBodies).ref(r) }
+func (k key) worker(n string) key {
+	return k.table(tableWorkers).name(n)
+}
+
+func (k key) job(namespace, name string) key {
+	return k.table(tableJobs).name(namespace).name(name)
+}
+
+func (k key) jobVersion(namespace, name string, version uint64) key {
+	return k.table(tableJobVersions).name(namespace).name(name).u64(version)
+}
+
+func (k key) dueRow(p job.Priority, d DueKey) key {
+	return k.table(tableDue).u8(byte(p)).due(d)
+}
+
+func (k key) byState(namespace string, s job.State) key {
+	return k.table(tableByState).name(namespace).u8(byte(s))
+}
+
+func (k key) byJob(namespace, name string) key {
+	return k.table(tableByJob).name(namespace).name(name)
+}
+
+func (k key) attempt(r TaskRef, n uint32) key {
+	return k.table(tableAttempts).ref(r).u32(n)
+}
+
+func (k key) active(worker string, r TaskRef) key {
+	return k.table(tableActive).name(worker).ref(r)
+}
+
+func (k key) idempotency(namespace, s string) key {
+	return k.table(tableKeys).name(namespace).name(s)
+}
+
+func (k key) keyExpiry(at int64, namespace, s string) key {
+	return k.table(tableKeyExpiry).time(at).name(namespace).name(s)
+}
+
+func (k key) ended(at int64, r TaskRef) key {
+	return k.table(tableEnded).time(at).ref(r)
+}
+
+func (k key) low(p job.Priority) key {
+	return k.table(tableMeta).u8(metaLow).u8(byte(p))
+}
+
+// keyReader takes a key apart. It remembers that something did not fit, so that
+// the caller checks once, with done.
+type keyReader struct {
+	rest []byte
+	bad  bool
+}
+
+// readKey begins behind the table's byte.
+func readKey(k []byte) *keyReader { return &keyReader{rest: k[1:]} }
+
+func (r *keyReader) take(n int) []byte {
+	if r.bad || len(r.rest) < n {
+		r.bad = true
+		return make([]byte, n)
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *keyReader) name() string {
+	i := bytes.IndexByte(r.rest, 0)
+	if r.bad || i < 0 {
+		r.bad = true
+		return ""
+	}
+	s := string(r.rest[:i])
+	r.rest = r.rest[i+1:]
+	return s
+}
+
+func (r *keyReader) u8() byte     { return r.take(1)[0] }
+func (r *keyReader) u32() uint32  { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *keyReader) u64() uint64  { return binary.BigEndian.Uint64(r.take(8)) }
+func (r *keyReader) time() int64  { return int64(r.u64()) } //nolint:gosec // written by key.time
+func (r *keyReader) id() job.ID   { return job.ID(r.take(idLen)) }
+func (r *keyReader) ref() TaskRef { return TaskRef{Namespace: r.name(), ID: r.id()} }
+func (r *keyReader) due() DueKey {
+	return DueKey{Due: r.time(), ID: r.id(), Namespace: r.name()}
+}
+
+// done reports whether the key was well formed and nothing is left of it.
+func (r *keyReader) done() bool { return !r.bad && len(r.rest) == 0 }

@@ -1,0 +1,208 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/axd-project/axd/job"
+)
+
+// Ref names the task.
+func (t *Task) Ref() TaskRef { return TaskRef{Namespace: t.Namespace, ID: t.ID} }
+
+func (t *Task) dueKey() DueKey { return DueKey{Due: t.Due, ID: t.ID, Namespace: t.Namespace} }
+
+// retainFrom is when the retention of an ended task begins: the time of its row
+// in tableEnded.
+func (t *Task) retainFrom() int64 { return max(t.Ended, t.KeyExpiry) }
+
+// task reads a task; the copy is the caller's.
+func (a *apply) task(ref TaskRef) (*Task, bool) {
+	a.key = a.key.task(ref)
+	b, ok := a.tx.Get(a.key)
+	if !ok {
+		return nil, false
+	}
+	t := new(Task)
+	mustDecode(a.codec, a.key, b, t)
+	return t, true
+}
+
+// held reads the task of an attempt whose token is the current one.
+func (a *apply) held(ref AttemptRef) (*Task, *job.Error) {
+	t, ok := a.task(ref.Ref)
+	if !ok {
+		return nil, job.NotFound("task", ref.Ref.ID.String())
+	}
+	if ref.Token.IsZero() || ref.Token != t.Token {
+		return t, stale("token", "is not the token of the task's current attempt", ref.Token.String())
+	}
+	return t, nil
+}
+
+func stale(field, rule, value string) *job.Error {
+	return &job.Error{Code: job.CodeStale, Field: field, Rule: rule, Value: job.Shorten(value)}
+}
+
+// write stores t, which was old before (nil: it is new), and moves its rows in
+// the indexes and its place in the counters. The row of tableActive is set by
+// the verb that gives an attempt, and deleted here.
+func (a *apply) write(old, t *Task) {
+	t.Version++
+	ref := t.Ref()
+	a.key = a.key.task(ref)
+	a.value = a.codec.appendTask(a.value[:0], t)
+	a.set(a.key, a.value)
+	a.moveDue(old, t)
+	if old == nil {
+		if t.Job != "" {
+			a.key = a.key.byJob(t.Namespace, t.Job).id(t.ID)
+			a.set(a.key, nil)
+		}
+	} else if old.State != t.State {
+		a.key = a.key.byState(t.Namespace, old.State).id(t.ID)
+		a.delete(a.key)
+		a.count(t, old.State, -1)
+	}
+	if old == nil || old.State != t.State {
+		a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
+		a.set(a.key, nil)
+		a.count(t, t.State, +1)
+	}
+	if old == nil {
+		return
+	}
+	if old.State.Active() && !t.State.Active() {
+		a.key = a.key.active(old.Worker, ref)
+		a.delete(a.key)
+	}
+	if t.State.Terminal() && !old.State.Terminal() {
+		a.key = a.key.ended(t.retainFrom(), ref)
+		a.set(a.key, nil)
+	}
+}
+
+// moveDue keeps the due index equal to the pending tasks.
+func (a *apply) moveDue(old, t *Task) {
+	was, is := old != nil && old.State == job.Pending, t.State == job.Pending
+	same := was && is && old.Policy.Priority == t.Policy.Priority && old.Due == t.Due
+	if was && !same {
+		a.key = a.key.dueRow(old.Policy.Priority, old.dueKey())
+		a.delete(a.key)
+	}
+	if is && (!same || old.Retry != t.Retry) {
+		a.key = a.key.dueRow(t.Policy.Priority, t.dueKey())
+		mark := byte(0)
+		if t.Retry {
+			mark = 1
+		}
+		a.value = append(a.value[:0], mark)
+		a.set(a.key, a.value)
+		a.lower(t.Policy.Priority, a.key[dueSuffix:])
+	}
+}
+
+// dueSuffix is where the part of a key of tableDue begins that a low mark holds.
+const dueSuffix = 2
+
+// lower moves the low mark of a priority down to a row that was inserted before it.
+func (a *apply) lower(p job.Priority, row []byte) {
+	if mark := a.low[p]; mark != nil && bytes.Compare(row, mark) < 0 {
+		a.setLow(p, row)
+	}
+}
+
+func (a *apply) setLow(p job.Priority, row []byte) {
+	a.low[p] = bytes.Clone(row)
+	a.set(key{}.low(p), a.low[p])
+}
+
+// attempt reads an attempt; the copy is the caller's.
+func (a *apply) attempt(ref TaskRef, n uint32) (*Attempt, bool) {
+	a.key = a.key.attempt(ref, n)
+	b, ok := a.tx.Get(a.key)
+	if !ok {
+		return nil, false
+	}
+	at := new(Attempt)
+	mustDecode(a.codec, a.key, b, at)
+	return at, true
+}
+
+// currentAttempt reads the attempt that an active task has by invariant.
+func (a *apply) currentAttempt(t *Task) *Attempt {
+	at, ok := a.attempt(t.Ref(), t.Attempt)
+	if !ok {
+		panic(fmt.Sprintf("fsm: the state is damaged: task %s has no attempt %d", t.ID, t.Attempt))
+	}
+	return at
+}
+
+func (a *apply) putAttempt(ref TaskRef, at *Attempt) {
+	a.key = a.key.attempt(ref, at.Number)
+	a.value = appendAttempt(a.value[:0], at)
+	a.set(a.key, a.value)
+}
+
+// putActive writes the row that says which attempt a worker holds.
+func (a *apply) putActive(t *Task, boot string) {
+	a.key = a.key.active(t.Worker, t.Ref())
+	a.value = appendActive(a.value[:0], activeRow{
+		Token: t.Token, Attempt: t.Attempt, Running: t.State == job.Running, Boot: boot,
+	})
+	a.set(a.key, a.value)
+}
+
+// job reads a job through the cache; the caller must not change it.
+func (a *apply) job(namespace, name string) (*Job, bool) {
+	n := jobName{namespace, name}
+	if j, ok := a.jobs[n]; ok {
+		return j, true
+	}
+	a.key = a.key.job(namespace, name)
+	b, ok := a.tx.Get(a.key)
+	if !ok {
+		return nil, false
+	}
+	j := new(Job)
+	mustDecode(a.codec, a.key, b, j)
+	a.jobs[n] = j
+	return j, true
+}
+
+// policy is what holds for a task: its job's policy, where the task says nothing else.
+func (a *apply) policy(t *Task) job.Policy {
+	if t.Job == "" {
+		return t.Policy
+	}
+	j, ok := a.job(t.Namespace, t.Job)
+	if !ok { // refused by deleteJob as long as the task could still run
+		return t.Policy
+	}
+	return jobMerge(j.Spec.Policy, t.Policy)
+}
+
+// worker reads a worker through the cache; the caller must not change it.
+func (a *apply) worker(name string) (*Worker, bool) {
+	if w, ok := a.workers[name]; ok {
+		return w, true
+	}
+	a.key = a.key.worker(name)
+	b, ok := a.tx.Get(a.key)
+	if !ok {
+		return nil, false
+	}
+	w := new(Worker)
+	mustDecode(a.codec, a.key, b, w)
+	a.workers[name] = w
+	return w, true
+}
+
+// putWorker writes a worker; it must not be changed afterwards.
+func (a *apply) putWorker(w *Worker) {
+	w.Changed = a.now
+	a.key = a.key.worker(w.Name)
+	a.set(a.key, mustEncode(a.codec, w))
+	a.workers[w.Name] = w
+	a.event(Event{Kind: EventWorkerChanged, Worker: w.Name})
+}
