@@ -1,0 +1,119 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options configures a store and a Home. Zero sizes take the defaults.
+type Options struct {
+	// Create allows an absent state to be created empty. Leave it false when the
+	// replica is known to have state: a lost directory must stop the server, not
+	// make it start over with amnesia.
+	Create bool
+	// Fatal is told of a storage failure after which the state can't be trusted:
+	// a failed read, write, flush or background compaction. It must end the
+	// process and not return; it may be called with the engine's locks held, so
+	// it must not call the store. Nil panics.
+	Fatal func(err error)
+	// Logger takes the engine's warnings; its routine messages are at debug
+	// level. Nil discards both.
+	Logger *slog.Logger
+	// MemTableBytes is the size of one memtable, 16 MiB by default. Unflushed
+	// rows live there; up to memTables of them are held, so it also bounds how
+	// much is replayed from the log after a crash.
+	MemTableBytes int64
+	// CacheBytes is the size of the cache of uncompressed blocks, 32 MiB by
+	// default: enough for the index and filter blocks of 10 million tasks' tables
+	// and the rows at work; the page cache does the rest.
+	CacheBytes int64
+}
+
+const (
+	defaultMemTableBytes = 16 << 20
+	defaultCacheBytes    = 32 << 20
+
+	// memTables counts the one that takes writes, one being flushed, and one
+	// waiting, so that a slow card's flush of a second doesn't stop apply.
+	memTables = 3
+	// filterBits per key give one false positive in a hundred: most reads of
+	// apply are for keys that don't exist.
+	filterBits = 10
+	// l0Compact starts compactions early, since reads pay for each sublevel;
+	// l0Stop stops writes late, since a stopped apply stalls the replica.
+	l0Compact = 2
+	l0Stop    = 20
+	// maxCompactions leaves a small box's other cores to the scheduler.
+	maxCompactions = 2
+	// maxOpenFiles keeps well below the customary limit of 1,024 descriptors.
+	maxOpenFiles = 400
+	// maxManifest is small because every checkpoint copies the manifest.
+	maxManifest = 1 << 20
+)
+
+func (o Options) withDefaults() Options {
+	o.MemTableBytes = cmp.Or(o.MemTableBytes, defaultMemTableBytes)
+	o.CacheBytes = cmp.Or(o.CacheBytes, defaultCacheBytes)
+	if o.Fatal == nil {
+		o.Fatal = func(err error) { panic(err) }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// engine translates to Pebble's options.
+func (o Options) engine(fs vfs.FS) *pebble.Options {
+	e := &pebble.Options{
+		FS:                          fs,
+		ErrorIfNotExists:            !o.Create,
+		DisableWAL:                  true,
+		FormatMajorVersion:          pebble.FormatNewest,
+		CacheSize:                   o.CacheBytes,
+		MemTableSize:                uint64(o.MemTableBytes),
+		MemTableStopWritesThreshold: memTables,
+		L0CompactionThreshold:       l0Compact,
+		L0StopWritesThreshold:       l0Stop,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, maxCompactions },
+		MaxOpenFiles:                maxOpenFiles,
+		MaxManifestFileSize:         maxManifest,
+		Logger:                      engineLog{o},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { o.Fatal(fmt.Errorf("state store: background work: %w", err)) },
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				o.Fatal(fmt.Errorf("state store: corrupt data in %s: %w", info.Path, info.Details))
+			},
+		},
+	}
+	for i := range e.Levels {
+		e.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
+	}
+	return e
+}
+
+// engineLog quiets Pebble: its routine messages are for debugging.
+type engineLog struct{ o Options }
+
+func (l engineLog) Infof(format string, args ...any) {
+	if l.o.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		l.o.Logger.Debug("state store: " + fmt.Sprintf(format, args...))
+	}
+}
+
+func (l engineLog) Errorf(format string, args ...any) {
+	l.o.Logger.Warn("state store: " + fmt.Sprintf(format, args...))
+}
+
+// Fatalf must not return: Pebble goes on from a broken invariant if it does.
+func (l engineLog) Fatalf(format string, args ...any) {
+	err := fmt.Errorf("state store: "+format, args...)
+	l.o.Fatal(err)
+	panic(err)
+}
