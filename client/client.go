@@ -218,3 +218,6 @@ func (c *Client) query(extra url.Values) url.Values {
 	}
 	return q
 }
+
+// Namespace returns the namespace the client works in.
+func (c *Client) Namespace() string { return c.cfg.Namespace }

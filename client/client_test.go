@@ -360,7 +360,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestFollow(t *testing.T) {
-	const whole = ": hello\n\nevent: chunk\ndata: {\"stream\":\"stdout\",\ndata: \"data\":\"hi\\n\"}\n\nevent: other\ndata: 1\n\nevent: end\ndata: {}\n\n"
+	const whole = ": hello\n\nevent: chunk\ndata: {\"stream\":\"stdout\",\ndata: \"data\":\"hi\\n\"}\n\nevent: other\ndata: 1\n\nevent: end\ndata: {\"id\":\"x\",\"state\":\"failed\"}\n\n"
 	for _, tt := range []struct {
 		name, stream string
 		status       int
@@ -371,6 +371,7 @@ func TestFollow(t *testing.T) {
 		{"windows line ends", strings.ReplaceAll(whole, "\n", "\r\n"), 200, nil, 1},
 		{"cut", whole[:len(whole)-4], 200, job.ErrUnknownOutcome, 1},
 		{"not JSON", "event: chunk\ndata: {\n\n", 200, job.ErrUnknownOutcome, 0},
+		{"problem", strings.Replace(whole, "event: other\ndata: 1", "event: problem\ndata: {\"code\":\"no_leader\"}", 1), 200, job.ErrNoLeader, 1},
 		{"refused", "", 404, job.ErrNotFound, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -388,7 +389,10 @@ func TestFollow(t *testing.T) {
 			}
 			defer c.Close()
 			var chunks []client.LogChunk
-			err = c.Follow(t.Context(), "x", func(l client.LogChunk) { chunks = append(chunks, l) })
+			task, err := c.Follow(t.Context(), "x", func(l client.LogChunk) { chunks = append(chunks, l) })
+			if err == nil && task.State != "failed" {
+				t.Errorf("task %+v", task)
+			}
 			if tt.want == nil && err != nil || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
@@ -407,7 +411,7 @@ func TestFollowNoticesASilentServer(t *testing.T) {
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: pr}
 		}}, client.Config{Addresses: []string{"a:1"}})
 		start := time.Now()
-		err := c.Follow(t.Context(), "x", func(client.LogChunk) {})
+		_, err := c.Follow(t.Context(), "x", func(client.LogChunk) {})
 		if !errors.Is(err, job.ErrUnknownOutcome) || time.Since(start) != 45*time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,31 +20,46 @@ const (
 	followQuiet = 45 * time.Second // without a byte, comments included, the stream counts as broken
 )
 
-// Follow passes a running attempt's output to fn as it comes and returns nil
-// once the server says that the attempt ended. A broken stream is an error of
-// code unknown_outcome; following again may repeat output. fn must not block
-// for long: what the reader is too slow for is skipped, and says so in Skipped.
-func (c *Client) Follow(ctx context.Context, id string, fn func(LogChunk)) error {
+// Follow passes the output of a task's current attempt to fn as it comes, from
+// what is kept of it so far, and returns the task once the attempt has ended. A
+// task without attempt is waited for; of one that has ended the kept output
+// comes. The task may have another attempt after this one: see Ended.
+//
+// A broken stream is an error of code unknown_outcome; Follow doesn't repeat
+// itself, since a second stream begins with output that the first one gave. fn
+// must not block for long: what the reader is too slow for is skipped.
+func (c *Client) Follow(ctx context.Context, id string, fn func(LogChunk)) (Task, error) {
 	stream, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := request{method: http.MethodGet, path: taskPath(id) + "/logs", query: url.Values{"follow": {"true"}}}
 	at := c.at.Load()
 	base := c.base[int(at)%len(c.base)]
-	resp, e := c.send(stream, base, r, nil)
-	if e != nil {
-		if ctx.Err() != nil {
-			return ended(ctx, e)
-		}
+	quiet := time.AfterFunc(followQuiet, cancel)
+	defer quiet.Stop()
+	task, err := c.follow(stream, base, r, func() { quiet.Reset(followQuiet) }, fn)
+	switch {
+	case err == nil:
+		return task, nil
+	case ctx.Err() != nil:
+		return task, ended(ctx, err)
+	case err.retryable(true):
 		c.at.CompareAndSwap(at, (at+1)%uint32(len(c.base))) //nolint:gosec // at most 32
-		return e
+	}
+	return task, err
+}
+
+// follow reads one stream to its end; alive is called for every line.
+func (c *Client) follow(ctx context.Context, base *url.URL, r request, alive func(), fn func(LogChunk)) (task Task, _ *Error) {
+	resp, e := c.send(ctx, base, r, nil)
+	if e != nil {
+		return task, e
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return problemError(base.Host, resp)
+		return task, problemError(base.Host, resp)
 	}
-	quiet := time.AfterFunc(followQuiet, cancel)
-	defer quiet.Stop()
-	err := readEvents(resp.Body, func() { quiet.Reset(followQuiet) }, func(ev event) error {
+	var failed Problem
+	err := readEvents(resp.Body, alive, func(ev event) error {
 		switch ev.name {
 		case "chunk":
 			var chunk LogChunk
@@ -51,18 +67,20 @@ func (c *Client) Follow(ctx context.Context, id string, fn func(LogChunk)) error
 				return err
 			}
 			fn(chunk)
+		case "problem":
+			return cmp.Or(json.Unmarshal([]byte(ev.data), &failed), errEnd)
 		case "end":
-			return errEnd
+			return cmp.Or(json.Unmarshal([]byte(ev.data), &task), errEnd)
 		}
 		return nil
 	})
 	switch {
+	case failed.Code != "":
+		return task, &Error{Problem: failed, Address: base.Host}
 	case errors.Is(err, errEnd):
-		return nil
-	case ctx.Err() != nil:
-		return ended(ctx, nil)
+		return task, nil
 	}
-	return &Error{
+	return task, &Error{
 		Problem: Problem{Code: job.CodeUnknownOutcome, Title: "stream broken", Detail: "the stream of output broke: " + err.Error()},
 		Address: base.Host, cause: err,
 	}

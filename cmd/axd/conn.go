@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
+)
+
+// defaultRetry is how long a command goes on asking while no server answers or
+// leads: long enough for an election, short for a person who waits.
+const defaultRetry = 8 * time.Second
+
+// conn holds the flags that every command which speaks with a cluster has.
+type conn struct {
+	addr      []string
+	namespace string
+	token     string
+	stale     bool
+	retry     durationFlag
+	output    outputFlag
+}
+
+// client makes cmd a command that speaks with a cluster: it adds the flags,
+// connects, and turns the error of fn into an exit code.
+func (c *conn) client(cmd *cobra.Command, fn func(ctx context.Context, cl *client.Client, args []string) error) *cobra.Command {
+	c.flags(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		cl, err := c.open(cmd)
+		if err == nil {
+			defer cl.Close()
+			err = fn(ctx, cl, args)
+		}
+		if err != nil {
+			return &runError{code: exitCode(err), err: unlessCancelled(err)}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// unlessCancelled drops what the user knows already, since they pressed Ctrl-C.
+func unlessCancelled(err error) error {
+	if exitCode(err) == exitInterrupted {
+		return nil
+	}
+	if failed, ok := err.(*runError); ok {
+		return failed.err
+	}
+	return err
+}
+
+func (c *conn) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&c.addr, "addr", nil, "servers' HTTP `addresses`, comma separated (AXD_ADDR; default "+client.DefaultAddress+")")
+	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` (AXD_NAMESPACE; default "+job.DefaultNamespace+")")
+	f.StringVar(&c.token, "token", "", "access `token` (better: AXD_TOKEN, which other users can't see)")
+	f.BoolVar(&c.stale, "stale", false, "read what the asked server has, even without a leader")
+	c.retry = durationFlag(defaultRetry)
+	f.Var(&c.retry, "retry-time", "how long to go on asking while no server leads or answers")
+	c.output = "table"
+	f.VarP(&c.output, "output", "o", "output `format`: table, json or yaml")
+	_ = cmd.RegisterFlagCompletionFunc("output", fixed("table", "json", "yaml"))
+}
+
+// fixed completes a flag's value from a list.
+func fixed(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (c *conn) open(cmd *cobra.Command) (*client.Client, error) {
+	cfg := client.Config{
+		Addresses: c.addr, Namespace: c.namespace, Token: c.token, Stale: c.stale, RetryTime: time.Duration(c.retry),
+	}
+	if len(cfg.Addresses) == 0 {
+		if env := os.Getenv("AXD_ADDR"); env != "" {
+			cfg.Addresses = strings.Split(env, ",")
+		}
+	}
+	if cfg.Namespace == "" {
+		cfg.Namespace = os.Getenv("AXD_NAMESPACE")
+	}
+	if cfg.Token == "" {
+		cfg.Token = os.Getenv("AXD_TOKEN")
+	}
+	if cfg.RetryTime == 0 {
+		cfg.RetryTime = -1
+	}
+	told, start := false, time.Now()
+	cfg.OnRetry = func(err error, _ time.Duration) {
+		if !told && time.Since(start) > time.Second {
+			told = true
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: %v; retrying for up to %s\n", err, c.retry.String())
+		}
+	}
+	return client.New(cfg)
+}
+
+// durationFlag is a flag like 90s, 1h30m or 7d.
+type durationFlag job.Duration
+
+func (d *durationFlag) String() string { return job.Duration(*d).String() }
+func (d *durationFlag) Type() string   { return "duration" }
+
+func (d *durationFlag) Set(s string) error {
+	v, err := job.ParseDuration(s)
+	if err == nil && v < 0 {
+		err = job.Invalid("", "must not be negative", s)
+	}
+	*d = durationFlag(v)
+	return err
+}

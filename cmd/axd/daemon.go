@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/job"
+)
+
+// daemon makes a long-running command: it completes the settings, ends ctx on
+// SIGINT or SIGTERM, and ends the process at once on a second one.
+func daemon(fn func(ctx context.Context) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := settings(cmd); err != nil {
+			return &runError{code: exitCode(err), err: err}
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(signals)
+		done := make(chan struct{})
+		defer close(done)
+		go func() {
+			for first := true; ; first = false {
+				select {
+				case s := <-signals:
+					if n, ok := s.(syscall.Signal); ok && !first {
+						// The default action won't do: process 1 of a container has none.
+						os.Exit(128 + int(n))
+					}
+					cancel()
+				case <-done:
+					return
+				}
+			}
+		}()
+		if err := ignoreCancel(fn(ctx)); err != nil {
+			return &runError{code: exitCode(err), err: err}
+		}
+		return nil
+	}
+}
+
+// ignoreCancel treats the end that was asked for as a good end.
+func ignoreCancel(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func usage(field, rule string) error { return job.Invalid(field, rule, "") }
+
+// logging holds the flags about logs; --config comes with them, since every
+// command that logs has settings.
+type logging struct {
+	level  slog.Level
+	format string
+	config string
+}
+
+func (l *logging) flags(cmd *cobra.Command, level string) {
+	_ = l.level.UnmarshalText([]byte(level))
+	f := cmd.Flags()
+	f.TextVar(&l.level, "log-level", l.level, "log `level`: debug, info, warn or error")
+	f.Var((*formatFlag)(&l.format), "log-format", "log `format`: text or json")
+	l.format = "text"
+	f.Lookup("log-format").DefValue = "text"
+	f.StringVar(&l.config, "config", "", "YAML `file` with settings")
+	_ = cmd.RegisterFlagCompletionFunc("log-level", fixed("debug", "info", "warn", "error"))
+	_ = cmd.RegisterFlagCompletionFunc("log-format", fixed("text", "json"))
+}
+
+func (l *logging) logger(w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: l.level}
+	if l.format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+type formatFlag string
+
+func (f *formatFlag) String() string { return string(*f) }
+func (f *formatFlag) Type() string   { return "format" }
+
+func (f *formatFlag) Set(s string) error {
+	if s != "text" && s != "json" {
+		return fmt.Errorf("must be text or json")
+	}
+	*f = formatFlag(s)
+	return nil
+}

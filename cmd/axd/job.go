@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
+)
+
+func newJob() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "job", Short: "Define jobs: what runs, and how", GroupID: "use", Args: noVerb, RunE: help,
+	}
+	cmd.AddCommand(newJobPut(), newJobList(), newJobShow(), newJobDelete())
+	return cmd
+}
+
+// definition is a job in a file. YAML and JSON are read alike.
+type definition struct {
+	Kind         string `yaml:"kind"`
+	Namespace    string `yaml:"namespace"`
+	Name         string `yaml:"name"`
+	Description  string `yaml:"description"`
+	job.Executor `yaml:",inline"`
+	job.Policy   `yaml:",inline"`
+}
+
+func newJobPut() *cobra.Command {
+	var c conn
+	var x executor
+	var p policy
+	var file, text string
+	cmd := &cobra.Command{
+		Use: "put (-f FILE | NAME [flags] [-- COMMAND [ARG...]])", Short: "Create a job or its next version",
+		Long: `Create a job, or its next version where it differs from what is there.
+
+A file holds one or more definitions as YAML or JSON:
+
+  kind: job
+  name: report
+  description: the daily report
+  exec:
+    command: [/usr/local/bin/report, --all]
+  timeout: 10m
+  retry: {max_retries: 3, initial: 5s, factor: 2, cap: 5m}
+
+Unknown fields are refused. A file is checked whole before its first job is
+sent; then each job stands alone.`,
+		Example: `  axd job put -f jobs.yaml
+  axd job put report --timeout 10m --retries 3 -- /usr/local/bin/report --all
+  axd job put notify --http https://example.org/hook --priority high`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return oneName("NAME", true)(cmd, args)
+			}
+			if len(args) > 0 {
+				return job.Invalid("-f FILE and NAME", "exclude each other", args[0])
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "file", "f", "", "read definitions from this `file`; - is standard input")
+	f.StringVar(&text, "description", "", "`what` the job is for")
+	x.flags(cmd)
+	p.flags(cmd)
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		defs := []definition{{Description: text}}
+		var err error
+		if file != "" {
+			if err = onlyFile(cmd); err == nil {
+				defs, err = readDefinitions(file, cmd.InOrStdin(), cl.Namespace())
+			}
+		} else {
+			before, command := splitDash(cmd, args)
+			defs[0].Name = before[0]
+			if defs[0].Executor, err = x.executor(command); err == nil {
+				defs[0].Policy, err = p.policy(cmd)
+			}
+			if err == nil && defs[0].Executor.Kind() == "" {
+				err = job.Invalid("job", "needs -- COMMAND, --http or --handler", "")
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return putJobs(ctx, cl, cmd, c.output, defs)
+	})
+}
+
+// onlyFile refuses flags that would be ignored beside a file.
+func onlyFile(cmd *cobra.Command) error {
+	for _, name := range []string{
+		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
+		"grace", "retries", "selector", "idempotent", "app", "owner",
+	} {
+		if cmd.Flags().Changed(name) {
+			return job.Invalid("--"+name, "can't be combined with -f; set it in the file", "")
+		}
+	}
+	return nil
+}
+
+const maxDefinitions = 4 << 20 // bytes of a file of definitions
+
+// readDefinitions reads and checks a whole file; errors name its lines.
+func readDefinitions(name string, stdin io.Reader, namespace string) ([]definition, error) {
+	in := stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, job.Invalid("-f", err.Error(), "")
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxDefinitions+1))
+	if err != nil {
+		return nil, job.Invalid("-f", err.Error(), "")
+	}
+	if len(data) > maxDefinitions {
+		return nil, job.Invalid(name, "must be at most 4 MiB", "")
+	}
+	var defs []definition
+	dec := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
+	for n := 1; ; n++ {
+		var d definition
+		if err := dec.Decode(&d); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, job.Invalid(name, "is no valid definition: "+err.Error(), "")
+		}
+		where := fmt.Sprintf("%s: document %d", name, n)
+		switch {
+		case d.Kind != "" && d.Kind != "job":
+			return nil, job.Invalid(where+": kind", "must be job", d.Kind)
+		case d.Name == "":
+			return nil, job.Invalid(where+": name", "is missing", "")
+		case d.Namespace != "" && d.Namespace != namespace:
+			return nil, job.Invalid(where+": namespace", "must be the one asked for, "+strconv.Quote(namespace)+" (--namespace)", d.Namespace)
+		}
+		defs = append(defs, d)
+	}
+	if len(defs) == 0 {
+		return nil, job.Invalid(name, "holds no definition", "")
+	}
+	return defs, nil
+}
+
+func putJobs(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, defs []definition) error {
+	var done []client.Job
+	var failure error
+	for _, d := range defs {
+		j, err := cl.PutJob(ctx, d.Name, job.Spec{Description: d.Description, Executor: d.Executor, Policy: d.Policy})
+		if err != nil {
+			failure = fmt.Errorf("job %s: %w", d.Name, err)
+			break
+		}
+		done = append(done, j)
+	}
+	err := out.print(cmd.OutOrStdout(), client.JobList{Jobs: done}, func(t *table) {
+		for _, j := range done {
+			t.row(j.Name, "version "+strconv.FormatUint(j.Version, 10))
+		}
+	})
+	return errors.Join(failure, err)
+}
+
+func newJobList() *cobra.Command {
+	var c conn
+	var limit int
+	var cursor string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List jobs", Args: cobra.NoArgs, Example: `  axd job list -o yaml`,
+	}
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many, up to 1000")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
+		list, err := cl.Jobs(ctx, limit, cursor)
+		if err != nil {
+			return err
+		}
+		if list.NextCursor != "" && c.output == "table" {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", list.NextCursor)
+		}
+		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
+			now := time.Now()
+			t.row("NAME", "VERSION", "UPDATED", "RUNS", "DESCRIPTION")
+			for _, j := range list.Jobs {
+				t.row(cut(j.Name, 30), strconv.FormatUint(j.Version, 10), clock(j.UpdatedAt, now),
+					cut(describe(j.Executor), 32), cut(j.Description, 24))
+			}
+		})
+	})
+}
+
+func newJobShow() *cobra.Command {
+	var c conn
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show a job", Args: cobra.ExactArgs(1), Example: `  axd job show report`,
+	}
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		j, err := cl.Job(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return c.output.print(cmd.OutOrStdout(), j, func(t *table) { jobTable(t, j) })
+	})
+}
+
+func jobTable(t *table, j client.Job) {
+	t.pair("Name", j.Name)
+	t.pair("Namespace", j.Namespace)
+	t.pair("Version", strconv.FormatUint(j.Version, 10))
+	t.pair("Description", j.Description)
+	t.pair("Runs", describe(j.Executor))
+	t.pair("App", j.App)
+	t.pair("Owner", j.Owner)
+	t.pair("Priority", j.Priority.String())
+	if j.Timeout != nil {
+		t.pair("Time-out", j.Timeout.String())
+	}
+	if j.Retry != nil {
+		t.pair("Retries", fmt.Sprintf("%d, from %s to %s", j.Retry.MaxRetries, j.Retry.Initial, j.Retry.Cap))
+	}
+	t.pair("Selector", labels(j.Selector))
+	t.pair("Created", exact(j.CreatedAt))
+	t.pair("Updated", exact(j.UpdatedAt))
+	for _, state := range sorted(j.Tasks) {
+		t.pair("Tasks "+state, strconv.FormatInt(j.Tasks[state], 10))
+	}
+}
+
+func newJobDelete() *cobra.Command {
+	var c conn
+	cmd := &cobra.Command{
+		Use: "delete NAME", Short: "Delete a job that no unfinished task needs", Args: cobra.ExactArgs(1),
+		Example: `  axd job delete report`,
+	}
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		if err := cl.DeleteJob(ctx, args[0]); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: job %s deleted\n", args[0])
+		return err
+	})
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"axd": main})
+}
+
+// TestScripts runs the command line as a user does; each file says what it shows.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("TZ", "UTC")
+			ports, err := freePorts(3)
+			env.Setenv("PORT", strconv.Itoa(ports))
+			return err
+		},
+	})
+}
+
+// freePorts finds n ports in a row on loopback that nobody uses, as axd dev
+// takes them.
+func freePorts(n int) (first int, err error) {
+	for range 100 {
+		var held []net.Listener
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		held = append(held, l)
+		first = l.Addr().(*net.TCPAddr).Port
+		for i := 1; i < n && err == nil; i++ {
+			if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+i))); err == nil {
+				held = append(held, l)
+			}
+		}
+		for _, l := range held {
+			_ = l.Close()
+		}
+		if err == nil {
+			return first, nil
+		}
+	}
+	return 0, err
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "axd.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

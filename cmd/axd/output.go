@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/axd-project/axd/job"
+)
+
+// outputFlag is how results are written.
+type outputFlag string
+
+func (o *outputFlag) String() string { return string(*o) }
+func (o *outputFlag) Type() string   { return "format" }
+
+func (o *outputFlag) Set(s string) error {
+	switch s {
+	case "table", "json", "yaml":
+		*o = outputFlag(s)
+		return nil
+	}
+	return job.Invalid("", "must be table, json or yaml", s)
+}
+
+// print writes v as JSON or YAML, or calls table to write it for people.
+func (o outputFlag) print(w io.Writer, v any, table func(*table)) error {
+	if o == "table" {
+		t := newTable(w)
+		table(t)
+		return t.flush()
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	data := buf.Bytes()
+	if o == "yaml" {
+		var err error
+		if data, err = yaml.JSONToYAML(data); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(data)
+	return err
+}
+
+// table writes aligned columns.
+type table struct {
+	tw  *tabwriter.Writer
+	err error
+}
+
+func newTable(w io.Writer) *table {
+	return &table{tw: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+}
+
+func (t *table) row(cells ...string) {
+	for i, c := range cells {
+		if c == "" {
+			c = "-"
+		}
+		cells[i] = printable(c)
+	}
+	if _, err := fmt.Fprintln(t.tw, strings.Join(cells, "\t")); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+// pair writes a row of a list of fields; an absent value writes none.
+func (t *table) pair(name, value string) {
+	if value != "" {
+		t.row(name, value)
+	}
+}
+
+// gap ends a block of columns: what follows is aligned by itself.
+func (t *table) gap() {
+	if err := t.flush(); err == nil {
+		_, t.err = fmt.Fprintln(t.tw)
+	}
+}
+
+func (t *table) flush() error {
+	if err := t.tw.Flush(); err != nil && t.err == nil {
+		t.err = err
+	}
+	return t.err
+}
+
+// printable keeps control characters of stored texts away from the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// cut shortens s to n characters.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// clock writes a time for people: in their zone, with the date unless it's today.
+func clock(t *time.Time, now time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	l, n := t.Local(), now.Local()
+	if l.Year() == n.Year() && l.YearDay() == n.YearDay() {
+		return l.Format("15:04:05.000")
+	}
+	return l.Format("2006-01-02 15:04:05")
+}
+
+// exact writes a time for people, whole.
+func exact(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04:05.000 MST")
+}
+
+// short writes a span with at most three digits of detail.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Minute:
+		return d.Round(time.Second / 10).String()
+	}
+	return job.Duration(d.Round(time.Second)).String()
+}
+
+func labels(m map[string]string) string {
+	parts := make([]string, 0, len(m))
+	for _, k := range sorted(m) {
+		parts = append(parts, k+"="+m[k])
+	}
+	return strings.Join(parts, ",")
+}

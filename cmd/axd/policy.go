@@ -1,0 +1,140 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/job"
+)
+
+// executor holds the flags that say how a task or a job runs.
+type executor struct {
+	url, method, body, handler string
+	headers, env               map[string]string
+	dir, user                  string
+}
+
+func (e *executor) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&e.url, "http", "", "make a request to this `URL` instead of running a command")
+	f.StringVar(&e.method, "method", "", "the request's `method` (default POST)")
+	f.StringToStringVar(&e.headers, "header", nil, "a header of the request: `NAME=VALUE`; repeatable")
+	f.StringVar(&e.body, "body", "", "the request's `body` (default: the task's payload)")
+	f.StringVar(&e.handler, "handler", "", "call the `handler` of that name in a program that uses the worker library")
+	e.commandFlags(cmd)
+}
+
+// commandFlags adds what concerns commands alone.
+func (e *executor) commandFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringToStringVar(&e.env, "env", nil, "add `NAME=VALUE` to the command's environment; repeatable")
+	f.StringVar(&e.dir, "dir", "", "the command's working `directory` on the worker (default: a fresh one)")
+	f.StringVar(&e.user, "user", "", "the `user` to run the command as; needs a worker that runs as root")
+}
+
+// executor builds the executor from the flags and the words after --.
+func (e *executor) executor(command []string) (job.Executor, error) {
+	var x job.Executor
+	n := 0
+	if len(command) > 0 {
+		n++
+		x.Exec = &job.Exec{Command: command, Env: e.env, Dir: e.dir, User: e.user}
+	} else if len(e.env) > 0 || e.dir != "" || e.user != "" {
+		return x, job.Invalid("--env, --dir and --user", "need a command after --", "")
+	}
+	if e.url != "" {
+		n++
+		x.HTTP = &job.HTTP{Method: e.method, URL: e.url, Headers: e.headers, Body: e.body}
+	} else if e.method != "" || len(e.headers) > 0 || e.body != "" {
+		return x, job.Invalid("--method, --header and --body", "need --http URL", "")
+	}
+	if e.handler != "" {
+		n++
+		x.Handler = e.handler
+	}
+	if n > 1 {
+		return x, job.Invalid("-- COMMAND, --http and --handler", "exclude each other", "")
+	}
+	return x, nil
+}
+
+// policy holds the flags that a task and a job share.
+type policy struct {
+	priority       string
+	timeout, grace durationFlag
+	retries        int
+	selector       map[string]string
+	idempotent     bool
+	app, owner     string
+}
+
+func (p *policy) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.priority, "priority", "", "`priority`: high, normal or low (default normal)")
+	_ = cmd.RegisterFlagCompletionFunc("priority", fixed("high", "normal", "low"))
+	f.Var(&p.timeout, "timeout", "end an attempt that takes longer, such as 90s (default: no limit)")
+	f.Var(&p.grace, "grace", "time between TERM and KILL when an attempt is ended (default 5s)")
+	f.IntVar(&p.retries, "retries", -1, "how `often` a failed attempt is followed by another (default 5)")
+	f.Lookup("timeout").DefValue, f.Lookup("grace").DefValue, f.Lookup("retries").DefValue = "0s", "0s", "0"
+	f.StringToStringVar(&p.selector, "selector", nil, "run only on workers with this label: `KEY=VALUE`; repeatable")
+	f.BoolVar(&p.idempotent, "idempotent", false, "a second attempt may overlap a lost first one, so it starts sooner")
+	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
+	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
+}
+
+func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
+	out := job.Policy{App: p.app, Owner: p.owner, Selector: p.selector}
+	if p.priority != "" {
+		if err := out.Priority.UnmarshalText([]byte(p.priority)); err != nil {
+			return out, job.Invalid("--priority", "must be high, normal or low", p.priority)
+		}
+	}
+	if cmd.Flags().Changed("timeout") {
+		d := job.Duration(p.timeout)
+		out.Timeout = &d
+	}
+	if cmd.Flags().Changed("grace") {
+		d := job.Duration(p.grace)
+		out.Grace = &d
+	}
+	if cmd.Flags().Changed("retries") {
+		if p.retries < 0 || p.retries > job.MaxRetriesLimit {
+			return out, job.Invalid("--retries", "must be 0 to 1000", strconv.Itoa(p.retries))
+		}
+		out.Retry = &job.Retry{
+			MaxRetries: p.retries, Initial: job.Duration(2 * time.Second), Factor: 2, Cap: job.Duration(5 * time.Minute),
+		}
+	}
+	if cmd.Flags().Changed("idempotent") {
+		out.Idempotent = &p.idempotent
+	}
+	return out, nil
+}
+
+// splitDash divides arguments at --. Cobra has removed it and tells where it was.
+func splitDash(cmd *cobra.Command, args []string) (before, after []string) {
+	if n := cmd.ArgsLenAtDash(); n >= 0 {
+		return args[:n], args[n:]
+	}
+	return args, nil
+}
+
+// oneName refuses anything but one name before --.
+func oneName(what string, allow bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		before, after := splitDash(cmd, args)
+		if cmd.ArgsLenAtDash() >= 0 && len(after) == 0 {
+			return job.Invalid("command", "is missing after --", "")
+		}
+		if !allow && len(before) > 0 {
+			return job.Invalid("", "unexpected argument; a command goes after --", strings.Join(before, " "))
+		}
+		if allow && len(before) != 1 {
+			return job.Invalid(what, "must be given once", strings.Join(before, " "))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
+)
+
+func newTask() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "task", Short: "Submit tasks and see what became of them", GroupID: "use", Args: noVerb, RunE: help,
+	}
+	cmd.AddCommand(newTaskSubmit(), newTaskList(), newTaskShow(), newTaskCancel(), newTaskReschedule(), newTaskLogs())
+	return cmd
+}
+
+// help is what a noun without a verb does.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// noVerb refuses a verb that doesn't exist, and names those that do.
+func noVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var verbs []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			verbs = append(verbs, c.Name())
+		}
+	}
+	return job.Invalid("axd "+cmd.Name(), "knows "+strings.Join(verbs, ", "), args[0])
+}
+
+func newTaskList() *cobra.Command {
+	var c conn
+	var q client.TaskQuery
+	cmd := &cobra.Command{
+		Use: "list", Short: "List tasks", Args: cobra.NoArgs,
+		Example: `  axd task list --state failed
+  axd task list --job report --limit 200 -o json`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.State, "state", "", "tasks in this `state`")
+	f.StringVar(&q.Job, "job", "", "tasks of this `job`")
+	f.StringVar(&q.Worker, "worker", "", "tasks whose attempt this `worker` holds or held last")
+	f.StringVar(&q.After, "after", "", "tasks created after this `time`, RFC 3339")
+	f.IntVar(&q.Limit, "limit", 50, "at most this many, up to 1000")
+	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
+	_ = cmd.RegisterFlagCompletionFunc("state", fixed("scheduled", "blocked", "waiting", "dispatched", "running",
+		"retrying", "success", "failed", "timeout", "cancelled", "skipped", "upstream_failed"))
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
+		list, err := cl.Tasks(ctx, q)
+		if err != nil {
+			return err
+		}
+		if list.NextCursor != "" && c.output == "table" {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", list.NextCursor)
+		}
+		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
+			now := time.Now()
+			t.row("ID", "STATE", "PRIORITY", "EXECUTE TIME", "TRY", "JOB", "WORKER")
+			for _, task := range list.Tasks {
+				t.row(task.ID, task.State, task.Priority, clock(task.ExecuteTime, now), tries(task),
+					cut(task.Job, 20), cut(task.Worker, 16))
+			}
+		})
+	})
+}
+
+func tries(t client.Task) string { return strconv.Itoa(t.Attempt) + "/" + strconv.Itoa(t.MaxRetries+1) }
+
+func newTaskShow() *cobra.Command {
+	var c conn
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show a task and its attempts", Args: cobra.ExactArgs(1),
+		Example: `  axd task show 01KBN0Y2M80000000000000007
+  axd task show 01KBN0Y2M80000000000000007 -o json`,
+	}
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		return showTask(ctx, cl, cmd, c.output, args[0])
+	})
+}
+
+func showTask(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, id string) error {
+	task, err := cl.Task(ctx, id)
+	if err != nil {
+		return err
+	}
+	attempts, err := cl.Attempts(ctx, id)
+	if err != nil {
+		return err
+	}
+	whole := struct {
+		client.Task
+		Attempts []client.Attempt `json:"attempts"`
+	}{task, attempts}
+	return out.print(cmd.OutOrStdout(), whole, func(t *table) { taskTable(t, task, attempts) })
+}
+
+func taskTable(t *table, task client.Task, attempts []client.Attempt) {
+	t.pair("ID", task.ID)
+	t.pair("Namespace", task.Namespace)
+	t.pair("Job", task.Job)
+	if task.Executor != nil {
+		t.pair("Runs", describe(*task.Executor))
+	}
+	state := task.State
+	if task.CancelRequested && !client.Ended(state) {
+		state += ", cancel requested"
+	}
+	t.pair("State", state)
+	t.pair("Priority", task.Priority)
+	t.pair("App", task.App)
+	t.pair("Owner", task.Owner)
+	t.pair("Idempotency key", task.IdempotencyKey)
+	t.pair("Execute time", exact(task.ExecuteTime))
+	t.pair("Created", exact(&task.CreatedAt))
+	t.pair("Started", exact(task.StartedAt))
+	t.pair("Finished", exact(task.FinishedAt))
+	if task.Duration != nil {
+		t.pair("Duration", short(task.Duration.Std()))
+	}
+	if task.ExitCode != nil {
+		t.pair("Exit code", strconv.Itoa(*task.ExitCode))
+	}
+	t.pair("Retries", fmt.Sprintf("%d of %d", task.RetryCount, task.MaxRetries))
+	t.pair("Payload", cut(string(task.Payload), 80))
+	t.pair("Last error", cut(task.LastError, 200))
+	if len(attempts) == 0 {
+		return
+	}
+	t.gap()
+	now := time.Now()
+	t.row("ATTEMPT", "WORKER", "STARTED", "LATE", "TOOK", "OUTCOME", "EXIT", "ERROR")
+	for _, a := range attempts {
+		late, took, exit := "", "", ""
+		if a.LateMS != nil {
+			late = strconv.FormatInt(*a.LateMS, 10) + "ms"
+		}
+		if a.StartedAt != nil && a.FinishedAt != nil {
+			took = short(a.FinishedAt.Sub(*a.StartedAt))
+		}
+		if a.ExitCode != nil {
+			exit = strconv.Itoa(*a.ExitCode)
+		}
+		t.row(strconv.Itoa(a.Number), cut(a.Worker, 16), clock(a.StartedAt, now), late, took, a.Outcome, exit, cut(a.Error, 40))
+	}
+}
+
+// describe writes an executor in one line.
+func describe(x job.Executor) string {
+	switch {
+	case x.Exec != nil:
+		words := make([]string, len(x.Exec.Command))
+		for i, w := range x.Exec.Command {
+			words[i] = w
+			if w == "" || strings.ContainsAny(w, " \t\n\"'$\\;&|<>*?()") {
+				words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+			}
+		}
+		return cut(strings.Join(words, " "), 80)
+	case x.HTTP != nil:
+		method := x.HTTP.Method
+		if method == "" {
+			method = "POST"
+		}
+		return cut(method+" "+x.HTTP.URL, 80)
+	case x.Handler != "":
+		return "handler " + x.Handler
+	}
+	return ""
+}
+
+func newTaskCancel() *cobra.Command {
+	var c conn
+	var why string
+	cmd := &cobra.Command{
+		Use: "cancel ID", Short: "End a task that has not ended", Args: cobra.ExactArgs(1),
+		Long: `End a task that has not ended.
+
+A task that waits is cancelled at once. An attempt that runs is told to stop
+(TERM, then KILL when its grace is over); the task shows "cancel requested"
+until that is confirmed.`,
+		Example: `  axd task cancel 01KBN0Y2M80000000000000007 --reason "wrong file"`,
+	}
+	cmd.Flags().StringVar(&why, "reason", "", "`why`, for whoever looks later")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		task, err := cl.Cancel(ctx, args[0], why)
+		if err != nil {
+			return err
+		}
+		return printState(cmd, c.output, task)
+	})
+}
+
+// printState answers a command that changed a task.
+func printState(cmd *cobra.Command, out outputFlag, task client.Task) error {
+	return out.print(cmd.OutOrStdout(), task, func(t *table) {
+		state := task.State
+		if task.CancelRequested && !client.Ended(state) {
+			state += ", cancel requested"
+		}
+		t.row(task.ID, state, clock(task.ExecuteTime, time.Now()))
+	})
+}
+
+func newTaskReschedule() *cobra.Command {
+	var c conn
+	var when, priority string
+	var delay durationFlag
+	cmd := &cobra.Command{
+		Use: "reschedule ID", Short: "Move a waiting task to another time or priority", Args: cobra.ExactArgs(1),
+		Example: `  axd task reschedule 01KBN0Y2M80000000000000007 --delay 10m
+  axd task reschedule 01KBN0Y2M80000000000000007 --at 2026-12-01T02:00:00Z --priority high`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&when, "at", "", "new `time`, RFC 3339 with an offset")
+	f.Var(&delay, "delay", "new time, from now")
+	f.Lookup("delay").DefValue = "0s"
+	f.StringVar(&priority, "priority", "", "new `priority`: high, normal or low")
+	cmd.MarkFlagsMutuallyExclusive("at", "delay")
+	cmd.MarkFlagsOneRequired("at", "delay", "priority")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		r := client.RescheduleRequest{ExecuteTime: when}
+		if cmd.Flags().Changed("delay") {
+			d := job.Duration(delay)
+			r.Delay = &d
+		}
+		if priority != "" {
+			if err := r.Priority.UnmarshalText([]byte(priority)); err != nil {
+				return job.Invalid("--priority", "must be high, normal or low", priority)
+			}
+		}
+		task, err := cl.Reschedule(ctx, args[0], r)
+		if err != nil {
+			return err
+		}
+		return printState(cmd, c.output, task)
+	})
+}
+
+func newTaskLogs() *cobra.Command {
+	var c conn
+	var follow bool
+	var number int
+	cmd := &cobra.Command{
+		Use: "logs ID", Short: "Show the output of a task's attempt", Args: cobra.ExactArgs(1),
+		Long: `Show the output of a task's latest attempt, or of another with --attempt.
+
+Kept is the end of each stream. --follow shows a running attempt's output as it
+comes. What the attempt wrote to its standard error comes on standard error.`,
+		Example: `  axd task logs 01KBN0Y2M80000000000000007
+  axd task logs 01KBN0Y2M80000000000000007 --follow`,
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show output as it comes, until the task ends")
+	cmd.Flags().IntVar(&number, "attempt", 0, "the attempt's `number` (default: the latest)")
+	cmd.MarkFlagsMutuallyExclusive("follow", "attempt")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		if follow {
+			w := watcher{client: cl, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
+			_, err := w.watch(ctx, args[0])
+			return err
+		}
+		attempts, err := cl.Attempts(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		for i := len(attempts) - 1; i >= 0; i-- {
+			if a := attempts[i]; number == 0 || a.Number == number {
+				return c.output.print(cmd.OutOrStdout(), a, func(*table) {
+					_, _ = fmt.Fprint(cmd.OutOrStdout(), a.StdoutTail)
+					_, _ = fmt.Fprint(cmd.ErrOrStderr(), a.StderrTail)
+				})
+			}
+		}
+		if number == 0 {
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "axd: no attempt has been made yet")
+			return nil
+		}
+		return job.NotFound("attempt", strconv.Itoa(number))
+	})
+}
