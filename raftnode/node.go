@@ -1,30 +1,41 @@
 package raftnode
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/store"
 )
 
 // Config is what a replica needs. Zero durations and sizes take the defaults
-// that Open documents.
+// that Open documents. The functions may be called before Open returns.
 type Config struct {
 	Name    string // the server's stable id
 	Address string // host:port that others dial, put into Raft's configuration as a hint
 	DataDir string // raft.db lives here; the store's home beside it
 	Logger  *slog.Logger
-	Home    *store.Home
+	Home    *store.Home // closed by the caller, after the node
 
 	// Listener yields Raft's connections; Dial opens one to a server by name.
 	Listener net.Listener
 	Dial     func(ctx context.Context, name, address string) (net.Conn, error)
-	Peers    Peers
+	// Resolve returns a server's present address, if it is known; otherwise the
+	// one in Raft's configuration is used. Nil knows none.
+	Resolve func(name string) (address string, ok bool)
+	Peers   Peers
 
-	// Now is the cluster's clock, Unix ms: it stamps entries while this server leads.
+	// Now is the cluster's clock, Unix ms: it stamps entries while this server
+	// leads. At 0 the clock is not agreed yet, and proposals are refused.
 	Now func() int64
 	// Events takes what apply reports, after it was committed to the store. It
 	// is called by one goroutine, in order, and must not block. Only the current
@@ -33,6 +44,7 @@ type Config struct {
 	// Restored is called after the whole state was replaced.
 	Restored func()
 	// Fatal ends the process; tests replace it. It does not return in production.
+	// It is called at most once.
 	Fatal func(code int, err error)
 
 	ElectionTimeout time.Duration // default 1s; heartbeat time-out equals it
@@ -62,7 +74,7 @@ type Server struct {
 	Voter   bool
 }
 
-// The exit codes with which Fatal is called.
+// The exit codes with which Fatal is called, and which a StartError carries.
 const (
 	ExitLogFailed   = 70 // the log or stable store returned an error
 	ExitLogStalled  = 71 // a call to them took longer than StallLimit
@@ -75,77 +87,202 @@ const (
 )
 
 // Node is a running replica.
-type Node struct{}
+type Node struct {
+	cfg Config
+	log *logStore
 
-// Open starts the replica on what DataDir holds.
-func Open(cfg Config) (*Node, error) { panic("to be written") }
+	raft      *raft.Raft
+	running   atomic.Pointer[raft.Raft] // set once, for goroutines older than Open's return
+	transport *transport
+	snaps     *snapshots
+	applier   *applier
+	batch     *batcher
+	leading   *leadership
+	shooter   *snapshotter
+	confirmer confirmer
+	watching  atomic.Bool // a transfer
+	removed   chan struct{}
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // goroutines that end with ctx
+	asks   sync.WaitGroup // questions to peers
+
+	futuresMu sync.Mutex
+	closed    bool
+	futures   sync.WaitGroup // goroutines that wait for raft's answers
+
+	fatalOnce sync.Once
+	closeOnce sync.Once
+	closeErr  error
+}
+
+func (c Config) complete() (Config, error) {
+	switch {
+	case c.Name == "", c.Address == "", c.DataDir == "":
+		return c, errors.New("raftnode: Name, Address and DataDir must be set")
+	case c.Home == nil, c.Listener == nil, c.Dial == nil, c.Peers == nil, c.Now == nil, c.Fatal == nil:
+		return c, errors.New("raftnode: Home, Listener, Dial, Peers, Now and Fatal must be set")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, time.Second)
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 64<<20)
+	c.TrailingBytes = cmp.Or(c.TrailingBytes, 16<<20)
+	c.StallLimit = cmp.Or(c.StallLimit, 5*time.Second)
+	return c, nil
+}
+
+// fatal ends the process, saying why.
+func (n *Node) fatal(code int, err error) {
+	n.fatalOnce.Do(func() { n.cfg.Fatal(code, err) })
+}
 
 // HasState reports whether the replica has ever been part of a cluster.
-func (n *Node) HasState() bool { panic("to be written") }
+func (n *Node) HasState() bool { return n.raft.CurrentTerm() > 0 || n.raft.LastIndex() > 0 }
 
-// Bootstrap gives an empty replica its first configuration.
-func (n *Node) Bootstrap(servers []Server) error { panic("to be written") }
+// Bootstrap gives an empty replica its first configuration. All servers named
+// must be given the same one, or only one of them any. On a replica that has
+// state it is a conflict.
+func (n *Node) Bootstrap(servers []Server) error {
+	var c raft.Configuration
+	for _, s := range servers {
+		suffrage := raft.Nonvoter
+		if s.Voter {
+			suffrage = raft.Voter
+		}
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(s.Name), Address: raft.ServerAddress(s.Address), Suffrage: suffrage})
+	}
+	err := n.await(n.ctx, func() raft.Future { return n.raft.BootstrapCluster(c) })
+	if errors.Is(err, raft.ErrCantBootstrap) {
+		return job.Conflict("server", "is already part of a cluster", n.cfg.Name)
+	}
+	return err
+}
 
 // Propose commits a command and returns its result. Errors are *job.Error:
-// no_leader and overloaded mean not committed; unknown_outcome means that it
-// may have been; everything else lives in the result.
+// no_leader, overloaded and too_large mean not committed; unknown_outcome means
+// that it may have been; everything else lives in the result.
 func (n *Node) Propose(ctx context.Context, command []byte) (fsm.Result, error) {
-	panic("to be written")
+	if n.raft.State() != raft.Leader {
+		return fsm.Result{}, errNotLeading
+	}
+	type answer struct {
+		result fsm.Result
+		err    error
+	}
+	answered := make(chan answer, 1)
+	p := &proposal{command: command, done: func(r fsm.Result, err error) { answered <- answer{r, err} }}
+	n.batch.add(p)
+	select {
+	case a := <-answered:
+		return a.result, a.err
+	case <-ctx.Done():
+		if p.abandon() {
+			return fsm.Result{}, errNotInTime
+		}
+		return fsm.Result{}, errUnknown
+	}
 }
 
 // ProposeAsync is Propose without waiting: done is called once, on a goroutine
 // that must not be blocked. It fails at once, by calling done, when the queue
-// is full.
-func (n *Node) ProposeAsync(command []byte, done func(fsm.Result, error)) { panic("to be written") }
+// is full. Commands of one caller are applied in the order of its calls.
+func (n *Node) ProposeAsync(command []byte, done func(fsm.Result, error)) {
+	if n.raft.State() != raft.Leader {
+		done(fsm.Result{}, errNotLeading)
+		return
+	}
+	n.batch.add(&proposal{command: command, done: done})
+}
 
 // Barrier returns once everything committed before the call is applied here.
 // Only the leader can.
-func (n *Node) Barrier(ctx context.Context) error { panic("to be written") }
-
-// ConfirmLeadership returns the current term once a quorum of voters, asked
-// after the call, still has it. One confirmation serves all that wait.
-func (n *Node) ConfirmLeadership(ctx context.Context) (term uint64, err error) {
-	panic("to be written")
+func (n *Node) Barrier(ctx context.Context) error {
+	if n.raft.State() != raft.Leader {
+		return errNotLeading
+	}
+	err := n.await(ctx, func() raft.Future { return n.raft.Barrier(n.cfg.ElectionTimeout) })
+	var known *job.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	// A barrier has no effect, so it needs no unknown outcome.
+	return job.Errorf(job.CodeNoLeader, "the barrier was not reached: "+err.Error())
 }
 
-// ReadIndex is ConfirmLeadership plus the commit index it covers.
-func (n *Node) ReadIndex(ctx context.Context) (uint64, error) { panic("to be written") }
-
-// ReadBarrier returns once a local read is linearizable: on the leader by
-// ReadIndex, elsewhere by asking the leader, then by waiting for apply.
-func (n *Node) ReadBarrier(ctx context.Context) error { panic("to be written") }
+// await starts something in raft and waits for its answer, as long as ctx
+// allows: raft's own time-outs cover only the way into its main loop.
+func (n *Node) await(ctx context.Context, start func() raft.Future) error {
+	n.futuresMu.Lock()
+	if n.closed {
+		n.futuresMu.Unlock()
+		return errStopping
+	}
+	answered := make(chan error, 1)
+	n.futures.Go(func() { answered <- start().Error() })
+	n.futuresMu.Unlock()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return deadline(ctx)
+	case <-n.ctx.Done():
+		return errStopping
+	}
+}
 
 // View opens a reader of the applied state.
-func (n *Node) View() store.View { panic("to be written") }
+func (n *Node) View() store.View { return n.cfg.Home.State().View() }
 
 // Terms yields leadership changes, the newest state last; intermediate ones may
-// be merged but a lost and regained leadership is never merged away. One reader.
-func (n *Node) Terms() <-chan Term { panic("to be written") }
+// be merged but a lost and regained leadership is never merged away. One
+// reader. Close closes it.
+func (n *Node) Terms() <-chan Term { return n.leading.out }
+
+// Removed is closed when this server is no longer a member of the cluster.
+func (n *Node) Removed() <-chan struct{} { return n.removed }
 
 // Leader returns the leader's name and address as this server knows it; empty
 // when there is none.
-func (n *Node) Leader() (name, address string) { panic("to be written") }
+func (n *Node) Leader() (name, address string) {
+	_, id := n.raft.LeaderWithID()
+	if id == "" {
+		return "", ""
+	}
+	return string(id), n.address(string(id), "")
+}
+
+// address returns a server's present address, or else the hint, or else the one
+// in Raft's configuration.
+func (n *Node) address(name, hint string) string {
+	if n.cfg.Resolve != nil {
+		if a, ok := n.cfg.Resolve(name); ok {
+			return a
+		}
+	}
+	if hint != "" {
+		return hint
+	}
+	s, _ := n.server(name)
+	return s.Address
+}
 
 // Term returns the current term.
-func (n *Node) Term() uint64 { panic("to be written") }
+func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 
 // Applied returns the index of the last entry applied to the state.
-func (n *Node) Applied() uint64 { panic("to be written") }
+func (n *Node) Applied() uint64 { return n.applier.applied.get() }
 
-// Servers returns the current configuration.
-func (n *Node) Servers() ([]Server, error) { panic("to be written") }
+// Chain returns the state's hash chain and the index it stands at. Servers with
+// equal indices and different chains have diverged.
+func (n *Node) Chain() (index, hash uint64) {
+	v := n.View()
+	defer v.Close()
+	info := fsm.ReadInfo(v)
+	return info.Applied, info.Chain
+}
 
-// AddServer adds a non-voter; a later call for a caught-up one promotes it.
-func (n *Node) AddServer(ctx context.Context, s Server) error { panic("to be written") }
-
-// RemoveServer removes a server.
-func (n *Node) RemoveServer(ctx context.Context, name string) error { panic("to be written") }
-
-// Transfer hands leadership to another caught-up voter, or to the named one.
-func (n *Node) Transfer(ctx context.Context, to string) error { panic("to be written") }
-
-// Stats returns figures for /metrics and axd cluster status.
-func (n *Node) Stats() map[string]float64 { panic("to be written") }
-
-// Close stops the replica and waits for everything it started.
-func (n *Node) Close() error { panic("to be written") }
+// Snapshot makes a snapshot now. It does nothing when there is nothing new.
+func (n *Node) Snapshot(ctx context.Context) error { return n.shooter.take(ctx) }

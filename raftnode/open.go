@@ -1,0 +1,273 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// The constants of Raft's own loop.
+const (
+	// maxAppendEntries has to be small, because it bounds a request by count
+	// alone: eight entries of 512 KiB are 4 MiB to sync, and heartbeats wait.
+	maxAppendEntries = 8
+	// commitTimeout is how soon an idle follower learns what was committed.
+	commitTimeout = 20 * time.Millisecond
+	// never switches raft's own snapshot trigger off.
+	never = 30 * 24 * time.Hour
+	// minFree is what must be free to start: raft.db grows by 16 MiB at a time.
+	minFree = 64 << 20
+)
+
+// StartError tells why a replica must not start, with the code to exit with.
+type StartError struct {
+	Code int
+	Err  error
+}
+
+func (e *StartError) Error() string { return e.Err.Error() }
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Open starts the replica on what DataDir and the Home hold. Before, it reads
+// and checks the whole log; a replica whose log, snapshots and state don't fit
+// together gets a *StartError.
+func Open(cfg Config) (*Node, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	return open(cfg, fsm.NewMachine(), nil)
+}
+
+// open takes the machine, and what to put around the log's backend.
+func open(cfg Config, m machine, wrap func(logBackend) logBackend) (*Node, error) {
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := checkFree(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, removed: make(chan struct{})}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	if err := n.openLog(wrap); err != nil {
+		n.cancel()
+		return nil, err
+	}
+	if err := n.start(m); err != nil {
+		n.cancel()
+		return nil, errors.Join(err, n.closeLog())
+	}
+	return n, nil
+}
+
+func checkFree(dir string) error {
+	free, err := freeBytes(dir)
+	if err != nil {
+		return fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	if free < minFree {
+		return &StartError{ExitLogFailed, job.Errorf(job.CodeDiskFull,
+			fmt.Sprintf("the disk of %s has %d MiB free, at least %d MiB are needed to start", dir, free>>20, minFree>>20))}
+	}
+	return nil
+}
+
+func (n *Node) openLog(wrap func(logBackend) logBackend) error {
+	bolt, err := openBackend(n.cfg.DataDir)
+	if err != nil {
+		return &StartError{ExitLogFailed, err}
+	}
+	backend := logBackend(bolt)
+	if wrap != nil {
+		backend = wrap(backend)
+	}
+	grain := min(max(min(n.cfg.SnapshotBytes, n.cfg.TrailingBytes)/16, 1<<10), 256<<10)
+	n.log = newLogStore(backend, n.cfg.Name, grain, newGuard(n.cfg.StallLimit, n.fatal))
+	if err := n.log.scan(); err != nil {
+		return &StartError{ExitCorruptLog, errors.Join(n.reseed("the Raft log is damaged", err), n.closeLog())}
+	}
+	return nil
+}
+
+// reseed says how to bring a server back whose disk has lost data.
+func (n *Node) reseed(what string, err error) error {
+	return fmt.Errorf("%s: %w; a server must not vote with less than it once confirmed. To re-seed it from the others, "+
+		"remove it (axd cluster remove %s), delete %s and start it again: it joins as a new server", what, err, n.cfg.Name, n.cfg.DataDir)
+}
+
+// checkFit compares the log, the newest snapshot and the state. A crash while a
+// received snapshot was installed may leave a log that the snapshot covers or
+// contradicts; that is repaired. What can only come from lost data is refused.
+func (n *Node) checkFit() error {
+	first, last := n.log.index.bounds()
+	snap := n.snaps.latest()
+	v := n.View()
+	defer v.Close()
+	if err := fsm.CheckFormat(v); err != nil {
+		return &StartError{ExitUnknownVerb, err}
+	}
+	state := fsm.ReadInfo(v).Applied
+	lost := func(text string, args ...any) error {
+		return &StartError{ExitCorruptLog, n.reseed("this disk has lost data", fmt.Errorf(text, args...))}
+	}
+	if _, err := n.log.GetUint64([]byte(keyTerm)); err != nil && (state > 0 || snap.ID != "") {
+		return lost("there is a state but no Raft log")
+	}
+	if newest := max(last, snap.Applied); state > newest {
+		return lost("the state has entry %d, log and snapshots end at %d", state, newest)
+	}
+	if state < snap.Applied {
+		return lost("the state ends at entry %d, the newest snapshot has %d", state, snap.Applied)
+	}
+	if last > 0 && first > snap.Index+1 {
+		return lost("the log begins at entry %d, the newest snapshot ends at %d", first, snap.Index)
+	}
+	conflict, err := n.log.conflicts(snap.Index, snap.Term)
+	if err != nil {
+		return err
+	}
+	if conflict || last < snap.Index {
+		return n.log.wipe()
+	}
+	return nil
+}
+
+// start builds everything above the log and lets raft run.
+func (n *Node) start(m machine) error {
+	var err error
+	if n.snaps, err = newSnapshots(n.cfg.Home); err != nil {
+		return err
+	}
+	if err := n.checkFit(); err != nil {
+		return err
+	}
+	logger := newRaftLogger(n.cfg.Logger)
+	n.applier = &applier{
+		home: n.cfg.Home, machine: m, snaps: n.snaps, log: n.log, guard: n.log.guard,
+		fatal: n.fatal, events: n.cfg.Events, restored: n.cfg.Restored, applied: &watermark{},
+	}
+	n.applier.applied.set(appliedIndex(n.cfg.Home))
+	n.leading = newLeadership(n.log.selfVote.Load, func() uint64 { return n.running.Load().CurrentTerm() })
+	n.transport = newTransport(n.cfg, n.resolve, logger)
+	n.raft, err = raft.NewRaft(n.raftConfig(logger), n.applier, n.log, n.log, n.snaps, n.transport)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close())
+	}
+	n.running.Store(n.raft)
+	n.log.enter(guardArmed)
+	n.confirmer.ask = n.confirmRound
+	n.batch = newBatcher(n.raft, n.cfg.Now, n.cfg.ElectionTimeout)
+	n.shooter = &snapshotter{
+		raft: n.raft, home: n.cfg.Home, snaps: n.snaps, log: n.log,
+		every: n.cfg.SnapshotBytes, trailing: n.cfg.TrailingBytes, warn: n.cfg.Logger.Warn,
+	}
+	go n.leading.run()
+	go n.batch.run()
+	n.tasks.Go(func() { n.shooter.run(n.ctx) })
+	n.tasks.Go(func() { n.observe(n.ctx) })
+	return nil
+}
+
+func (n *Node) raftConfig(logger *raftLogger) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(n.cfg.Name)
+	c.HeartbeatTimeout = n.cfg.ElectionTimeout
+	c.ElectionTimeout = n.cfg.ElectionTimeout
+	c.LeaderLeaseTimeout = n.cfg.ElectionTimeout / 2
+	c.CommitTimeout = commitTimeout
+	c.MaxAppendEntries = maxAppendEntries
+	c.SnapshotInterval = never
+	c.SnapshotThreshold = math.MaxUint64
+	c.TrailingLogs = minTrailing
+	// The state is durable by itself; raft replays the log onto it.
+	c.NoSnapshotRestoreOnStart = true
+	c.ShutdownOnRemove = true // and Removed tells
+	c.NotifyCh = n.leading.notify
+	c.NoLegacyTelemetry = true
+	c.Logger = logger
+	return c
+}
+
+// resolve finds the address to dial, also while raft is still starting.
+func (n *Node) resolve(name string) (string, bool) {
+	if n.cfg.Resolve != nil {
+		if a, ok := n.cfg.Resolve(name); ok {
+			return a, true
+		}
+	}
+	r := n.running.Load()
+	if r == nil {
+		return "", false
+	}
+	f := r.GetConfiguration()
+	if f.Error() != nil {
+		return "", false
+	}
+	for _, s := range f.Configuration().Servers {
+		if string(s.ID) == name {
+			return string(s.Address), true
+		}
+	}
+	return "", false
+}
+
+// Close stops the replica and waits for everything it started. Commands in
+// flight get a moment to come through; what waits is refused.
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() { n.closeErr = n.shutdown() })
+	return n.closeErr
+}
+
+func (n *Node) shutdown() error {
+	n.batch.close()
+	n.cancel()
+	n.futuresMu.Lock()
+	n.closed = true
+	n.futuresMu.Unlock()
+	// Raft may drop what it has handed to apply, without an answer, so whoever
+	// waits should have got it before.
+	waitAtMost(2*n.cfg.ElectionTimeout, n.futures.Wait)
+	n.log.enter(guardClosing)
+	stopped := n.raft.Shutdown()
+	n.transport.kill() // or raft waits for answers of peers
+	err := stopped.Error()
+	err = errors.Join(err, n.transport.Close())
+	n.leading.close()
+	n.applier.close()
+	n.tasks.Wait()
+	n.confirmer.rounds.Wait()
+	n.asks.Wait()
+	return errors.Join(err, n.closeLog())
+}
+
+func (n *Node) closeLog() error {
+	err := n.log.backend.Close()
+	n.log.guard.close()
+	return err
+}
+
+// waitAtMost calls wait, but goes on after a limit.
+func waitAtMost(limit time.Duration, wait func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
+}
+
+var _ raft.SnapshotStore = (*snapshots)(nil)
+var _ raft.BatchingFSM = (*applier)(nil)
+var _ raft.LogStore = (*logStore)(nil)
+var _ raft.StableStore = (*logStore)(nil)

@@ -1,0 +1,233 @@
+package raftnode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// pooledConns bounds the idle connections kept to one server: heartbeats,
+// entries, and one spare.
+const pooledConns = 3
+
+// rpcTimeouts times the election time-out is how long one exchange with a peer
+// may take. Heartbeats wait for the follower's disk, since they have no fast
+// path; on the other hand a connection that died silently blocks them so long.
+const rpcTimeouts = 3
+
+var errHeld = errors.New("this server's votes are held back")
+
+// transport is raft's network transport, hardened:
+//
+//   - Heartbeats have no fast path. Handled beside the main loop they let an old
+//     leader stamp its entry with a newer term, so that two servers differ at one
+//     index (hashicorp/raft#695).
+//   - Nothing is pipelined: a pipeline can wedge after a refusal (#612).
+//   - Addresses are server names, see stream.
+//   - Entries that were damaged on the way are refused before raft sees them.
+//   - It follows how far each peer's log reaches, which raft doesn't tell.
+//
+// Embedding the concrete type keeps the optional interfaces, without which raft
+// silently turns PreVote off.
+type transport struct {
+	*raft.NetworkTransport
+	name   raft.ServerAddress
+	stream *stream
+	rpcs   chan raft.RPC
+	held   atomic.Bool // no candidacy while set
+
+	stop    chan struct{}
+	stopped sync.Once
+	done    chan struct{}
+
+	mu    sync.Mutex
+	peers map[raft.ServerID]*progress
+}
+
+var (
+	_ raft.Transport   = (*transport)(nil)
+	_ raft.WithPreVote = (*transport)(nil)
+	_ raft.WithClose   = (*transport)(nil)
+)
+
+// progress is what a leader knows of a peer's log.
+type progress struct {
+	term     uint64 // in which the peer answered
+	match    uint64 // its log equals the leader's up to here
+	heard    time.Time
+	advanced time.Time // match rose
+	installs int       // snapshots sent since it last took an entry
+}
+
+func newTransport(cfg Config, resolve func(string) (string, bool), logger *raftLogger) *transport {
+	s := newStream(cfg, resolve)
+	t := &transport{
+		name:   raft.ServerAddress(cfg.Name),
+		stream: s,
+		rpcs:   make(chan raft.RPC),
+		stop:   make(chan struct{}),
+		done:   make(chan struct{}),
+		peers:  make(map[raft.ServerID]*progress),
+	}
+	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		ServerAddressProvider: names{},
+		Logger:                logger,
+		Stream:                s,
+		MaxPool:               pooledConns,
+		MaxRPCsInFlight:       1,
+		Timeout:               rpcTimeouts * cfg.ElectionTimeout,
+	})
+	go t.receive()
+	return t
+}
+
+// names lets raft's transport use a server's name as its address.
+type names struct{}
+
+func (names) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	return raft.ServerAddress(id), nil
+}
+
+// SetHeartbeatHandler leaves heartbeats to the main loop.
+func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// LocalAddr is the server's name: votes and leaders are known by it.
+func (t *transport) LocalAddr() raft.ServerAddress { return t.name }
+
+// Consumer yields the requests that are fit for raft.
+func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
+
+// receive checks requests on their way to raft.
+func (t *transport) receive() {
+	defer close(t.done)
+	for {
+		select {
+		case <-t.stop:
+			return
+		case rpc := <-t.NetworkTransport.Consumer():
+			if err := t.check(rpc); err != nil {
+				rpc.Respond(nil, err)
+				continue
+			}
+			select {
+			case t.rpcs <- rpc:
+			case <-t.stop:
+				rpc.Respond(nil, raft.ErrTransportShutdown)
+				return
+			}
+		}
+	}
+}
+
+func (t *transport) check(rpc raft.RPC) error {
+	switch cmd := rpc.Command.(type) {
+	case *raft.AppendEntriesRequest:
+		for _, l := range cmd.Entries {
+			if err := checkSeal(l, l.Index); err != nil {
+				return fmt.Errorf("received %w", err)
+			}
+		}
+	case *raft.TimeoutNowRequest:
+		if t.held.Load() {
+			return errHeld
+		}
+	}
+	return nil
+}
+
+// AppendEntries replicates, and notes what the peer has.
+func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if err := t.NetworkTransport.AppendEntries(id, target, args, resp); err != nil {
+		return err
+	}
+	match := args.PrevLogEntry
+	if n := len(args.Entries); n > 0 {
+		match = args.Entries[n-1].Index
+	}
+	if !resp.Success {
+		match = 0
+	}
+	t.heard(id, args.Term, match)
+	return nil
+}
+
+func (t *transport) heard(id raft.ServerID, term, match uint64) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if p == nil || p.term < term {
+		p = &progress{term: term, advanced: now}
+		t.peers[id] = p
+	}
+	if p.term > term {
+		return
+	}
+	p.heard = now
+	if match > p.match {
+		p.match, p.advanced, p.installs = match, now, 0
+	}
+}
+
+// InstallSnapshot sends a snapshot. Raft's deadline for it grows with the size;
+// the connection fails much earlier when nothing moves.
+func (t *transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	t.mu.Lock()
+	if p := t.peers[id]; p != nil {
+		p.installs++
+	}
+	t.mu.Unlock()
+	return t.NetworkTransport.InstallSnapshot(id, target, args, resp, data)
+}
+
+// RequestVote asks for a vote, on a new connection: one that was pooled may
+// have been given up by the peer, and a lost request costs an election.
+func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	if t.held.Load() {
+		return errHeld
+	}
+	t.stream.renew(string(id))
+	return t.NetworkTransport.RequestVote(id, target, args, resp)
+}
+
+// RequestPreVote asks whether a vote would be given.
+func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	if t.held.Load() {
+		return errHeld
+	}
+	t.stream.renew(string(id))
+	return t.NetworkTransport.RequestPreVote(id, target, args, resp)
+}
+
+// progressOf returns what is known of a peer in a term.
+func (t *transport) progressOf(id raft.ServerID, term uint64) (progress, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if p == nil || p.term != term {
+		return progress{}, false
+	}
+	return *p, true
+}
+
+// kill ends all connections at once, so that nothing waits for a peer.
+func (t *transport) kill() { t.stream.kill() }
+
+// Close ends the transport and waits for what it started. Raft calls it too.
+func (t *transport) Close() error {
+	var err error
+	t.stopped.Do(func() {
+		close(t.stop)
+		t.CloseStreams()
+		err = t.NetworkTransport.Close()
+		t.stream.kill()
+		<-t.done
+		t.stream.serving.Wait()
+	})
+	return err
+}
