@@ -1,0 +1,98 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// getCluster answers from what this server has, so that it also works while
+// there is no leader: that is when it is asked for.
+func (a *api) getCluster(r *request) error {
+	out, err := a.backend.Cluster(r.ctx)
+	if err != nil {
+		return err
+	}
+	err = a.backend.Read(r.ctx, true, func(v fsm.Reader) error {
+		page, err := a.workerPage(v, "", fsm.MaxPage)
+		out.Workers = page.Workers
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if out.Servers == nil {
+		out.Servers = []client.Server{}
+	}
+	return write(r, http.StatusOK, out)
+}
+
+// getStats counts tasks, of one namespace where that is given, and what the
+// workers have.
+func (a *api) getStats(r *request) error {
+	out := client.Stats{Ready: a.backend.ReadyTasks(), Workers: map[string]int{}}
+	if r.hasNamespace {
+		out.Namespace = r.namespace
+	}
+	err := a.read(r, func(v fsm.Reader) error {
+		out.Tasks = showCounts(fsm.CountTasks(v, out.Namespace))
+		all := fsm.CountTasks(v, "")
+		out.Busy = int(all[job.Dispatched] + all[job.Running])
+		return eachWorker(v, func(w fsm.Worker) {
+			opinion, seen := a.backend.Liveness(w.Name)
+			shown := showWorker(w, 0, opinion, seen)
+			out.Workers[shown.State]++
+			if !w.Lost {
+				out.Slots += w.Slots
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+// eachWorker calls fn for every worker, page by page.
+func eachWorker(v fsm.Reader, fn func(fsm.Worker)) error {
+	for cursor := ""; ; {
+		workers, next, err := fsm.ListWorkers(v, cursor, fsm.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, w := range workers {
+			fn(w)
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+// health is what the probes answer.
+type health struct {
+	Status string `json:"status"`
+}
+
+func (a *api) live(r *request) error { return write(r, http.StatusOK, health{"alive"}) }
+
+// ready tells whether this server can take requests. Why it can't is for the
+// operator, so even an unexpected reason is shown.
+func (a *api) ready(r *request) error {
+	err := a.backend.Serving(r.ctx)
+	if err == nil {
+		return write(r, http.StatusOK, health{"ready"})
+	}
+	var e *job.Error
+	if errors.As(err, &e) && answers[e.Code].status == http.StatusServiceUnavailable {
+		return e
+	}
+	return &job.Error{Code: job.CodeNoLeader, Rule: "not ready: " + err.Error()}
+}
+
+func (a *api) openAPI(r *request) error {
+	return r.Blob(http.StatusOK, "application/json", a.document)
+}

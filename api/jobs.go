@@ -1,0 +1,104 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// putJob creates a job or gives it a new version. The read-only fields of the
+// shape that GET answers are taken and left aside, so that a definition can be
+// read, edited and put back.
+func (a *api) putJob(r *request) error {
+	name := r.name("name")
+	if err := checkName("name", name); err != nil {
+		return err
+	}
+	var in client.Job
+	if err := decode(r.body, &in); err != nil {
+		return err
+	}
+	switch {
+	case in.Name != "" && in.Name != name:
+		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
+	case in.Namespace != "" && in.Namespace != r.namespace:
+		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
+	}
+	result, wrong := a.propose(r.ctx, fsm.PutJob{Namespace: r.namespace, Name: name, Spec: in.Spec})
+	if wrong != nil {
+		return wrong
+	}
+	status := http.StatusOK
+	if result.Changed && result.Version == 1 {
+		status = http.StatusCreated
+		r.Response().Header().Set("Location", r.Request().URL.RequestURI())
+	}
+	out := client.Job{Namespace: r.namespace, Name: name, Spec: in.Spec, Version: result.Version}
+	// The write is done: a read that fails now only costs the answer its times.
+	_ = a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
+		if j, ok := fsm.GetJob(v, r.namespace, name); ok && j.Version == result.Version {
+			out = showJob(j)
+		}
+		return nil
+	})
+	return write(r, status, out)
+}
+
+func (a *api) getJob(r *request) error {
+	name := r.name("name")
+	var out client.Job
+	err := a.read(r, func(v fsm.Reader) error {
+		j, ok := fsm.GetJob(v, r.namespace, name)
+		if !ok {
+			return job.NotFound("name", name)
+		}
+		out = showJob(j)
+		out.Tasks = showCounts(fsm.CountJobTasks(v, r.namespace, name))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+func (a *api) listJobs(r *request) error {
+	limit, wrong := r.limit()
+	if wrong != nil {
+		return wrong
+	}
+	var out client.JobList
+	err := a.read(r, func(v fsm.Reader) error {
+		jobs, next, err := fsm.ListJobs(v, r.namespace, r.values.Get("cursor"), limit)
+		if err != nil {
+			return err
+		}
+		out = client.JobList{Jobs: make([]client.Job, 0, len(jobs)), NextCursor: next}
+		for _, j := range jobs {
+			out.Jobs = append(out.Jobs, showJob(j))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+func (a *api) deleteJob(r *request) error {
+	if _, err := a.propose(r.ctx, fsm.DeleteJob{Namespace: r.namespace, Name: r.name("name")}); err != nil {
+		return err
+	}
+	return r.NoContent(http.StatusNoContent)
+}
+
+// showCounts names counters by their stored state, those that are zero too.
+func showCounts(counts fsm.Counts) map[string]int64 {
+	out := make(map[string]int64, len(job.States))
+	for _, state := range job.States {
+		out[state.String()] = counts[state]
+	}
+	return out
+}

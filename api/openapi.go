@@ -1,0 +1,254 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// object is a JSON object of the document; its members are written in the order
+// of their names, so the document is the same at each start.
+type object = map[string]any
+
+// openAPI builds the OpenAPI 3.1 document from the routes and the shapes that
+// they name.
+func openAPI(all []route, version string) []byte {
+	s := schemas{components: object{}, inputs: map[reflect.Type]bool{}}
+	for _, r := range all {
+		s.markInput(reflect.TypeOf(r.body))
+	}
+	s.of(reflect.TypeFor[client.LogChunk]()) // only met inside a stream
+	paths := object{}
+	for _, r := range all {
+		path := openAPIPath(r.path)
+		item, found := paths[path].(object)
+		if !found {
+			item = object{}
+			paths[path] = item
+		}
+		item[strings.ToLower(r.method)] = s.operation(r)
+	}
+	doc := object{
+		"openapi":    "3.1.0",
+		"info":       object{"title": "axd", "version": cmp.Or(version, "unknown"), "description": description},
+		"paths":      paths,
+		"components": object{"schemas": s.components},
+	}
+	b, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		panic(err) // strings, numbers and maps alone: a programmer's error
+	}
+	return append(b, '\n')
+}
+
+const description = "A task scheduler without a database. Unknown fields and parameters are refused by name; " +
+	"errors are RFC 9457 problem documents with a stable code. Any server takes any request."
+
+var pathParam = regexp.MustCompile(`:([a-z]+)`)
+
+// openAPIPath writes echo's :id as {id}.
+func openAPIPath(path string) string { return pathParam.ReplaceAllString(path, "{$1}") }
+
+// paramSchemas describes query parameters, and in a path id and name.
+var paramSchemas = map[string]object{
+	"id":          {"type": "string", "description": "a ULID of 26 characters"},
+	"name":        {"type": "string"},
+	"namespace":   {"type": "string", "default": job.DefaultNamespace},
+	"consistency": {"type": "string", "enum": []string{"linearizable", "stale"}, "default": "linearizable"},
+	"limit":       {"type": "integer", "minimum": 1, "default": defaultPage, "description": "entries of a page; more than " + strconv.Itoa(fsm.MaxPage) + " gives that"},
+	"cursor":      {"type": "string", "description": "next_cursor of the page before"},
+	"state":       {"type": "string", "enum": shownStates()},
+	"job":         {"type": "string"},
+	"worker":      {"type": "string", "description": "tasks whose active attempt is this worker's"},
+	"app":         {"type": "string"},
+	"owner":       {"type": "string"},
+	"from":        timeParam("execute_time at or after"),
+	"to":          timeParam("execute_time before"),
+	"after":       timeParam("created after"),
+	"follow":      {"type": "boolean", "default": false, "description": "stream as text/event-stream"},
+	"attempt":     {"type": "integer", "minimum": 1, "description": "default: the latest"},
+	"stream":      {"type": "string", "enum": []string{"stdout", "stderr"}, "description": "default: stdout, then stderr"},
+}
+
+func timeParam(meaning string) object {
+	return object{"type": "string", "description": meaning + `; RFC 3339 ("+" as %2B) or whole seconds since 1970`}
+}
+
+// shownStates lists the API's states of a task.
+func shownStates() []string {
+	names := []string{string(job.ShownScheduled), string(job.ShownWaiting), string(job.ShownRetrying)}
+	for _, s := range job.States {
+		if s != job.Pending {
+			names = append(names, s.String())
+		}
+	}
+	return names
+}
+
+// operation describes one route.
+func (s *schemas) operation(r route) object {
+	var params []object
+	for _, m := range pathParam.FindAllStringSubmatch(r.path, -1) {
+		params = append(params, object{"name": m[1], "in": "path", "required": true, "schema": paramSchemas[m[1]]})
+	}
+	query := append([]string{"namespace"}, r.query...)
+	if r.method == http.MethodGet {
+		query = append(query, "consistency")
+	}
+	slices.Sort(query)
+	for _, name := range query {
+		params = append(params, object{"name": name, "in": "query", "schema": paramSchemas[name]})
+	}
+	responses := object{"default": object{
+		"description": "An error",
+		"content":     object{"application/problem+json": object{"schema": s.of(reflect.TypeFor[client.Problem]())}},
+	}}
+	for _, status := range r.statuses {
+		response := object{"description": http.StatusText(status)}
+		switch {
+		case r.answer != nil:
+			response["content"] = object{"application/json": object{"schema": s.of(reflect.TypeOf(r.answer))}}
+		case r.media != "":
+			response["content"] = mediaContent(r)
+		}
+		responses[strconv.Itoa(status)] = response
+	}
+	op := object{"summary": r.summary, "parameters": params, "responses": responses}
+	if r.body != nil {
+		op["requestBody"] = object{
+			"required": !r.bodyOptional,
+			"content":  object{"application/json": object{"schema": s.of(reflect.TypeOf(r.body))}},
+		}
+	}
+	if r.path == "/v1/tasks" && r.method == http.MethodPost {
+		op["parameters"] = append(params, object{
+			"name": idempotencyHeader, "in": "header", "schema": object{"type": "string", "maxLength": job.MaxIdempotencyKey},
+			"description": "the same as idempotency_key in the body",
+		})
+	}
+	return op
+}
+
+func mediaContent(r route) object {
+	content := object{r.media: object{}}
+	if r.stream {
+		content["text/event-stream"] = object{}
+	}
+	return content
+}
+
+// schemas gathers the shapes that routes name.
+type schemas struct {
+	components object
+	inputs     map[reflect.Type]bool // shapes that a request may hold
+}
+
+// markInput notes a shape, and those inside it, as part of a request: there no
+// field is always given, and unknown ones are refused.
+func (s *schemas) markInput(t reflect.Type) {
+	if t == nil || s.inputs[t] || ownSchema(t) != nil {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		s.markInput(t.Elem())
+	case reflect.Struct:
+		s.inputs[t] = true
+		for _, f := range fieldsOf(t) {
+			s.markInput(f.typ)
+		}
+	}
+}
+
+// of returns the schema of a Go type; that of a named struct is a reference.
+func (s *schemas) of(t reflect.Type) object {
+	if own := ownSchema(t); own != nil {
+		return own
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.of(t.Elem())
+	case reflect.Slice:
+		return object{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Struct:
+		if t.Name() == "" {
+			return s.structure(t)
+		}
+		name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+		if _, known := s.components[name]; !known {
+			s.components[name] = object{} // holds the place, should the type contain itself
+			s.components[name] = s.structure(t)
+		}
+		return object{"$ref": "#/components/schemas/" + name}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Float64, reflect.Float32:
+		return object{"type": "number"}
+	default:
+		return object{"type": "integer"}
+	}
+}
+
+func (s *schemas) structure(t reflect.Type) object {
+	properties := object{}
+	var required []string
+	for name, f := range fieldsOf(t) {
+		properties[name] = s.of(f.typ)
+		if !f.optional {
+			required = append(required, name)
+		}
+	}
+	out := object{"type": "object", "properties": properties}
+	if s.inputs[t] {
+		out["additionalProperties"] = false
+		return out
+	}
+	slices.Sort(required)
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
+}
+
+// ownSchema is the schema of a type with a JSON form of its own, else nil.
+func ownSchema(t reflect.Type) object {
+	switch t {
+	case rawMessageType:
+		return object{"description": "any JSON value, kept byte for byte"}
+	case reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[job.Duration]():
+		return object{"type": "string", "examples": []string{"90s", "1h30m", "7d"}}
+	case reflect.TypeFor[job.Priority]():
+		return object{"type": "string", "enum": []string{"high", "normal", "low"}}
+	case reflect.TypeFor[job.OnDisconnect]():
+		return object{"type": "string", "enum": []string{string(job.DisconnectKill), string(job.DisconnectContinue)}}
+	case reflect.TypeFor[job.Code]():
+		return object{"type": "string", "enum": codes()}
+	}
+	return nil
+}
+
+// codes lists the codes of errors.
+func codes() []string {
+	var names []string
+	for code := range answers {
+		names = append(names, string(code))
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// taskView shows tasks with what other records know of them: the address of the
+// worker, and the app and owner that a task leaves to its job.
+type taskView struct {
+	v       fsm.Reader
+	now     int64
+	workers map[string]string
+	jobs    map[string]job.Policy
+}
+
+func (a *api) taskView(v fsm.Reader) *taskView {
+	return &taskView{v: v, now: a.backend.Now(), workers: map[string]string{}, jobs: map[string]job.Policy{}}
+}
+
+func (s *taskView) show(t fsm.Task) client.Task {
+	out := showTask(t, s.now)
+	if t.Worker != "" {
+		address, known := s.workers[t.Worker]
+		if !known {
+			w, _ := fsm.GetWorker(s.v, t.Worker)
+			address = w.Address
+			s.workers[t.Worker] = address
+		}
+		out.WorkerAddress = address
+	}
+	if t.Job != "" && (t.Policy.App == "" || t.Policy.Owner == "") {
+		policy, known := s.jobs[t.Job]
+		if !known {
+			j, _ := fsm.GetJob(s.v, t.Namespace, t.Job)
+			policy = j.Spec.Policy
+			s.jobs[t.Job] = policy
+		}
+		out.App = cmp.Or(t.Policy.App, policy.App)
+		out.Owner = cmp.Or(t.Policy.Owner, policy.Owner)
+	}
+	return out
+}
+
+// showChanged shows a task that a command answered. What other records add comes
+// from what this server has: the command is done, whatever a read says.
+func (a *api) showChanged(ctx context.Context, t fsm.Task) client.Task {
+	out := showTask(t, a.backend.Now())
+	if t.Job == "" && t.Worker == "" {
+		return out
+	}
+	_ = a.backend.Read(ctx, true, func(v fsm.Reader) error {
+		out = a.taskView(v).show(t)
+		return nil
+	})
+	return out
+}
+
+// showTask shows what a task's own record says; now is the cluster's clock.
+func showTask(t fsm.Task, now int64) client.Task {
+	out := client.Task{
+		ID:              t.ID.String(),
+		Namespace:       t.Namespace,
+		Job:             t.Job,
+		State:           string(job.Show(t.State, t.Due, t.Retry, now)),
+		Priority:        t.Policy.Priority.String(),
+		ExecuteTime:     instant(t.Due),
+		CreatedAt:       at(t.Created),
+		DispatchedAt:    instant(t.Dispatched),
+		StartedAt:       instant(t.Started),
+		FinishedAt:      instant(t.Ended),
+		ExitCode:        t.ExitCode,
+		RetryCount:      t.Retries,
+		MaxRetries:      t.MaxRetries,
+		LastError:       t.Error,
+		Attempt:         int(t.Attempt),
+		Worker:          t.Worker,
+		IdempotencyKey:  t.IdempotencyKey,
+		CancelRequested: t.CancelRequested,
+		App:             t.Policy.App,
+		Owner:           t.Policy.Owner,
+	}
+	if t.Started != 0 && t.Ended != 0 {
+		d := job.Duration(time.Duration(t.Ended-t.Started) * time.Millisecond)
+		out.Duration = &d
+	}
+	return out
+}
+
+// showAttempt is one dispatch as the API shows it.
+func showAttempt(a fsm.Attempt) client.Attempt {
+	out := client.Attempt{
+		Number:        int(a.Number),
+		Worker:        a.Worker,
+		WorkerAddress: a.Address,
+		Token:         a.Token.String(),
+		JobVersion:    a.JobVersion,
+		DispatchedAt:  at(a.Assigned),
+		StartedAt:     instant(a.Started),
+		FinishedAt:    instant(a.Ended),
+		Outcome:       a.Outcome.String(),
+		ExitCode:      a.Result.ExitCode,
+		Error:         a.Result.Error,
+		StdoutTail:    string(a.Result.Stdout),
+		StderrTail:    string(a.Result.Stderr),
+		Output:        showOutput(a.Result.Output),
+	}
+	if a.Started != 0 {
+		late := a.Result.LateStart
+		out.LateMS = &late
+	}
+	for _, l := range a.Late {
+		out.LateResults = append(out.LateResults, client.LateResult{At: at(l.At), Outcome: l.Outcome.String(), Error: l.Error})
+	}
+	return out
+}
+
+// showOutput returns an attempt's output as JSON: itself where it is JSON, else
+// as a string.
+func showOutput(b []byte) json.RawMessage {
+	if len(b) == 0 {
+		return nil
+	}
+	if json.Valid(b) {
+		return b
+	}
+	s, err := json.Marshal(string(b))
+	if err != nil {
+		return nil // a string always has a JSON form
+	}
+	return s
+}
+
+// showJob is a job's definition in its newest version.
+func showJob(j fsm.Job) client.Job {
+	return client.Job{
+		Namespace: j.Namespace, Name: j.Name, Spec: j.Spec, Version: j.Version,
+		CreatedAt: instant(j.Created), UpdatedAt: instant(j.Updated),
+	}
+}
+
+// The states of a worker.
+const (
+	workerAlive    = "alive"
+	workerSuspect  = "suspect"
+	workerLost     = "lost"
+	workerDraining = "draining"
+)
+
+// showWorker joins what state holds of a worker with gossip's opinion. Whether
+// it is lost is decided by its lease and is state; gossip is a hint, so a
+// worker that only gossip calls lost is suspect.
+func showWorker(w fsm.Worker, running int, opinion string, seen time.Time) client.Worker {
+	out := client.Worker{
+		Name: w.Name, Address: w.Address, State: workerAlive, Running: running, Slots: w.Slots,
+		Labels: w.Labels, Version: w.Version, StartedAt: instant(w.Registered),
+	}
+	switch {
+	case w.Lost:
+		out.State = workerLost
+	case w.Draining:
+		out.State = workerDraining
+	case opinion == workerSuspect || opinion == workerLost:
+		out.State = workerSuspect
+	}
+	if !seen.IsZero() {
+		seen = seen.UTC().Truncate(time.Millisecond)
+		out.LastSeen = &seen
+	}
+	return out
+}
+
+// at is a point in time of state, in UTC.
+func at(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// instant is at for a time that may not have come.
+func instant(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := at(ms)
+	return &t
+}

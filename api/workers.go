@@ -1,0 +1,80 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// maxRunning bounds the attempts counted for one worker.
+const maxRunning = 10_000
+
+// describeWorker joins state and liveness.
+func (a *api) describeWorker(v fsm.Reader, w fsm.Worker) client.Worker {
+	opinion, seen := a.backend.Liveness(w.Name)
+	return showWorker(w, len(fsm.ListActive(v, w.Name, maxRunning)), opinion, seen)
+}
+
+func (a *api) workerPage(v fsm.Reader, cursor string, limit int) (client.WorkerList, error) {
+	workers, next, err := fsm.ListWorkers(v, cursor, limit)
+	if err != nil {
+		return client.WorkerList{}, err
+	}
+	out := client.WorkerList{Workers: make([]client.Worker, 0, len(workers)), NextCursor: next}
+	for _, w := range workers {
+		out.Workers = append(out.Workers, a.describeWorker(v, w))
+	}
+	return out, nil
+}
+
+func (a *api) listWorkers(r *request) error {
+	limit, wrong := r.limit()
+	if wrong != nil {
+		return wrong
+	}
+	var out client.WorkerList
+	err := a.read(r, func(v fsm.Reader) (err error) {
+		out, err = a.workerPage(v, r.values.Get("cursor"), limit)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+func (a *api) drainWorker(r *request) error  { return a.setDrain(r, false) }
+func (a *api) resumeWorker(r *request) error { return a.setDrain(r, true) }
+
+func (a *api) setDrain(r *request, resume bool) error {
+	var none struct{}
+	if err := decode(r.body, &none); err != nil {
+		return err
+	}
+	name := r.name("name")
+	if _, err := a.propose(r.ctx, fsm.DrainWorker{Name: name, Resume: resume}); err != nil {
+		return err
+	}
+	var out client.Worker
+	err := a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
+		w, ok := fsm.GetWorker(v, name)
+		if !ok {
+			return job.NotFound("name", name) // forgotten meanwhile
+		}
+		out = a.describeWorker(v, w)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+func (a *api) forgetWorker(r *request) error {
+	if _, err := a.propose(r.ctx, fsm.ForgetWorker{Name: r.name("name")}); err != nil {
+		return err
+	}
+	return r.NoContent(http.StatusNoContent)
+}
