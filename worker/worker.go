@@ -1,20 +1,28 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
+	"runtime"
+	"sync"
 	"time"
 
+	"github.com/axd-project/axd/cluster"
 	"github.com/axd-project/axd/job"
 )
 
 // Config is what a worker needs.
 type Config struct {
-	Name    string
-	Slots   int // attempts at one time; default: twice the CPUs
+	Name    string // stable and unique in the cluster
+	Slots   int    // attempts at one time; default: twice the CPUs; at most MaxSlots
 	Labels  map[string]string
-	DataDir string // locks, unacknowledged results, residue of an earlier life
+	DataDir string // locks, unacknowledged results, residue of an earlier life; needed with Exec, else without it nothing outlives the process
 
 	Gossip string   // host:port to bind; default 127.0.0.1:0
 	Join   []string // gossip addresses of servers
@@ -23,13 +31,25 @@ type Config struct {
 	// Supervisor is the command line that runs SupervisorMain; needed with Exec.
 	Supervisor []string
 	DrainTime  time.Duration // how long a stop waits for attempts; default 30s
-	Logger     *slog.Logger
+	Version    string        // of this build, for people
+	Logger     *slog.Logger  // default: slog.Default()
 
-	// Servers returns RPC addresses to try; nil: from gossip. Dial opens a
-	// connection; nil: TCP.
+	// Servers returns RPC addresses to try; nil: from gossip, which otherwise runs
+	// only if Gossip is set. Dial opens a connection; nil: TCP.
 	Servers func() []string
 	Dial    func(ctx context.Context, address string) (net.Conn, error)
+	// Clock counts since any fixed moment, through suspends of the machine; nil:
+	// CLOCK_BOOTTIME. With Exec it must be that.
+	Clock func() time.Duration
 }
+
+// MaxSlots bounds the attempts that a worker runs at one time.
+const MaxSlots = 4000
+
+const (
+	defaultDrainTime = 30 * time.Second
+	defaultGossip    = "127.0.0.1:0"
+)
 
 // Task is what a handler is given.
 type Task struct {
@@ -42,23 +62,109 @@ type Task struct {
 	Due       time.Time
 }
 
-// HandlerFunc runs one attempt. ctx ends when the attempt must stop. The
-// returned bytes are the attempt's output, at most 16 KiB.
+// HandlerFunc runs one attempt. ctx ends when the attempt must stop: a time-out,
+// a cancel, the lease's end or the worker's; context.Cause tells which. A handler
+// can't be killed, so one that goes on after ctx ended may overlap the next
+// attempt: guard its effects with Task.Token. The returned bytes are the
+// attempt's output, at most 16 KiB. A panic fails the attempt.
 type HandlerFunc func(ctx context.Context, t Task) (output []byte, err error)
 
 // Worker runs attempts.
-type Worker struct{}
+type Worker struct {
+	cfg      Config
+	log      *slog.Logger
+	boot     string
+	handlers map[string]HandlerFunc
 
-// New checks the configuration.
-func New(cfg Config) (*Worker, error) { panic("to be written") }
+	clock   clusterClock
+	lease   lease
+	dir     *dataDir // nil without a data directory
+	spool   spool
+	super   *supervisors // nil without Exec
+	web     *webClient   // nil without Exec
+	table   table
+	cluster *cluster.Cluster // nil without gossip
+	terms   terms
+	running sync.WaitGroup // a goroutine for each attempt
 
-// Handle offers a handler. Call it before Run.
-func (w *Worker) Handle(name string, h HandlerFunc) { panic("to be written") }
+	mu          sync.Mutex
+	session     *session // nil while there is none
+	clusterName string   // the cluster's id, once known
+}
 
-// Run works until ctx ends, then drains: it takes no more, lets attempts finish
-// for DrainTime, and gives back or ends the rest.
-func (w *Worker) Run(ctx context.Context) error { panic("to be written") }
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 
-// SupervisorMain is the supervisor process: it owns the process groups and the
-// lease, and speaks with the worker over its standard input and output.
-func SupervisorMain(ctx context.Context, args []string) int { panic("to be written") }
+// New checks the configuration. Its errors are *job.Error.
+func New(cfg Config) (*Worker, error) {
+	cfg.Slots = cmp.Or(cfg.Slots, 2*runtime.NumCPU())
+	cfg.DrainTime = cmp.Or(cfg.DrainTime, defaultDrainTime)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Clock == nil {
+		cfg.Clock = boottime
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		cfg: cfg, log: cfg.Logger.With("worker", cfg.Name),
+		boot: newBoot(), handlers: map[string]HandlerFunc{},
+		clock: clusterClock{local: cfg.Clock}, lease: lease{local: cfg.Clock},
+	}
+	w.table = newTable(cfg.Slots)
+	return w, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case !nameRule.MatchString(c.Name):
+		return job.Invalid("name", "must match "+nameRule.String(), c.Name)
+	case c.Slots < 1 || c.Slots > MaxSlots:
+		return job.Invalid("slots", fmt.Sprintf("must be from 1 to %d", MaxSlots), fmt.Sprint(c.Slots))
+	case c.DrainTime < 0:
+		return job.Invalid("drain_time", "must not be negative", c.DrainTime.String())
+	case len(c.Labels) > job.MaxLabels:
+		return job.Invalid("labels", fmt.Sprintf("must be at most %d", job.MaxLabels), fmt.Sprint(len(c.Labels)))
+	case c.Servers == nil && len(c.Join) == 0:
+		return job.Invalid("join", "must name the gossip address of at least one server", "")
+	case c.Exec && c.DataDir == "":
+		return job.Invalid("data_dir", "must be set for a worker that runs commands", "")
+	case c.Exec && len(c.Supervisor) == 0:
+		return job.Invalid("supervisor", "must be the command line of the supervisor for a worker that runs commands", "")
+	}
+	for key := range c.Labels {
+		if !nameRule.MatchString(key) {
+			return job.Invalid("labels", "keys must match "+nameRule.String(), key)
+		}
+	}
+	return nil
+}
+
+func newBoot() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Handle offers a handler. Call it before Run. It panics where the name breaks
+// the rule for names or is offered twice, since that is a programmer's error.
+func (w *Worker) Handle(name string, h HandlerFunc) {
+	if !nameRule.MatchString(name) || h == nil {
+		panic(fmt.Sprintf("worker: handler %q needs a name that matches %s, and a function", name, nameRule))
+	}
+	if w.handlers[name] != nil {
+		panic(fmt.Sprintf("worker: handler %q is offered twice", name))
+	}
+	w.handlers[name] = h
+}
+
+// kinds lists what the worker offers.
+func (w *Worker) kinds() []string {
+	var kinds []string
+	if w.cfg.Exec {
+		kinds = append(kinds, "exec", "http")
+	}
+	for name := range w.handlers {
+		kinds = append(kinds, "handler:"+name)
+	}
+	return kinds
+}

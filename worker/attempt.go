@@ -1,0 +1,389 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
+)
+
+const startedDelay = 200 * time.Millisecond // an attempt that ends sooner tells its start with its result
+
+// ended is what an executor knows of an attempt's end.
+type ended struct {
+	outcome  job.Outcome
+	exitCode *int
+	err      string
+	started  time.Duration // local; 0: never started
+	ended    time.Duration // local
+	stdout   []byte
+	stderr   []byte
+	output   []byte
+	giveBack string // why it was not run to its end; no result then
+}
+
+func failed(text string) ended { return ended{outcome: job.OutcomeFailed, err: text} }
+
+// dispatch judges one attempt that the leader sent, and starts it, or says why
+// it is given back.
+func (w *Worker) dispatch(item rpc.DispatchItem) {
+	if why := checkRef(item.Ref); why != "" {
+		w.log.Error("dispatch refused", "reason", why)
+		return // it can't even be given back
+	}
+	a := &attempt{item: item, hub: newHub()}
+	why := ""
+	switch err := msgpack.Unmarshal(item.Executor, &a.executor); {
+	case err != nil:
+		why = "the executor could not be decoded; the worker may run an older axd: " + err.Error()
+	case !w.offers(a.executor):
+		why = "the worker does not offer the executor " + a.executor.Kind() + " " + a.executor.Handler
+	case !w.lease.valid():
+		why = "the worker's lease has ended"
+	}
+	if why != "" {
+		w.giveBack(item.Ref, why)
+		return
+	}
+	if w.dir != nil {
+		a.dir = w.dir.attempt(item.Ref)
+	}
+	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	v, old := w.table.accept(a)
+	switch v {
+	case verdictStart:
+		w.running.Go(func() { w.runAttempt(a) })
+		return
+	case verdictDuplicate:
+		w.log.Info("second dispatch of an attempt dropped", refAttrs(item.Ref, item.Job)...)
+	case verdictReplace:
+		w.log.Info("older attempt is stopped for a newer one", refAttrs(old.item.Ref, item.Job)...)
+		w.table.stop(old, stopStale)
+	case verdictNoSlot:
+		w.giveBack(item.Ref, "no free slot")
+	case verdictDraining:
+		w.giveBack(item.Ref, "the worker stops")
+	}
+	a.cancel(nil)
+}
+
+// checkRef guards what becomes a file name.
+func checkRef(ref rpc.Ref) string {
+	if !nameRule.MatchString(ref.Namespace) {
+		return "the namespace is malformed: " + job.Shorten(ref.Namespace)
+	}
+	if _, err := job.ParseToken(ref.Token); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (w *Worker) offers(x job.Executor) bool {
+	switch x.Kind() {
+	case "exec", "http":
+		return w.cfg.Exec
+	case "handler":
+		return w.handlers[x.Handler] != nil
+	}
+	return false
+}
+
+// giveBack returns an attempt that never had a slot.
+func (w *Worker) giveBack(ref rpc.Ref, why string) {
+	w.log.Info("attempt given back", append(refAttrs(ref, ""), "reason", why)...)
+	if !w.table.add(spooled{Ref: ref, GiveBack: why}) {
+		w.log.Warn("too much is owed to the leader; a give-back is dropped", refAttrs(ref, "")...)
+	}
+}
+
+// kill ends an attempt, or withdraws one that waits for its turn.
+func (w *Worker) kill(k rpc.Kill) {
+	if item := w.table.dropNext(k.Ref); item != nil {
+		w.own(spooled{Ref: k.Ref, Result: encodeResult(rpc.AttemptResult{
+			Outcome: uint8(outcomeOf(reasonOfKill(k.Reason))), Error: "ended before it started",
+		})})
+		return
+	}
+	a := w.table.find(k.Ref)
+	if a == nil || k.Ref.Token == "" {
+		w.log.Debug("kill of an attempt that isn't held", refAttrs(k.Ref, "")...)
+		return
+	}
+	w.table.stop(a, reasonOfKill(k.Reason))
+}
+
+func reasonOfKill(reason string) stopReason {
+	switch reason {
+	case rpc.KillTimeout:
+		return stopTimeout
+	case rpc.KillStale:
+		return stopStale
+	}
+	return stopCancel
+}
+
+// outcomeOf is the outcome of an attempt that was ended for a reason.
+func outcomeOf(reason stopReason) job.Outcome {
+	switch reason {
+	case stopTimeout:
+		return job.OutcomeTimeout
+	case stopCancel, stopStale:
+		return job.OutcomeCancelled
+	}
+	return job.OutcomeLost
+}
+
+// runAttempt takes an attempt from its slot to its result.
+func (w *Worker) runAttempt(a *attempt) {
+	defer a.cancel(nil)
+	e := w.perform(a)
+	a.hub.close()
+	s := spooled{Ref: a.item.Ref, GiveBack: e.giveBack}
+	if e.giveBack == "" {
+		s.Result = encodeResult(w.result(a, e))
+	}
+	// What never started need not be remembered: the leader sends it again.
+	if e.giveBack == "" || e.started != 0 {
+		if err := w.spool.put(s); err != nil {
+			w.log.Error("a result could not be written to disk and is kept in memory alone", "error", err)
+		}
+	}
+	w.logEnd(a, e)
+	next := w.table.settle(a, &s)
+	if a.dir != "" {
+		if err := a.dir.remove(); err != nil {
+			w.log.Warn("an attempt's directory could not be removed", "error", err)
+		}
+	}
+	if next != nil {
+		w.dispatch(*next)
+	}
+}
+
+// own spools a result that no executor made, and owes it.
+func (w *Worker) own(s spooled) {
+	if err := w.spool.put(s); err != nil {
+		w.log.Error("a result could not be written to disk and is kept in memory alone", "error", err)
+	}
+	w.table.add(s)
+}
+
+// perform runs the attempt unless something forbids its start at this instant.
+func (w *Worker) perform(a *attempt) ended {
+	if reason := w.table.reasonOf(a); reason != stopNone {
+		return unstarted(reason)
+	}
+	if !w.lease.valid() {
+		return unstarted(stopLease)
+	}
+	if a.dir != "" {
+		err := a.dir.take(startLock{Ref: a.item.Ref, MachineBoot: machineBoot(), WorkerBoot: w.boot})
+		if err != nil {
+			// The table lets no attempt in twice, so a taken lock is a directory that
+			// could not be removed.
+			return failed("start lock: " + err.Error())
+		}
+	}
+	var e ended
+	switch a.executor.Kind() {
+	case "exec":
+		e = w.runExec(a)
+	case "http":
+		e = w.runInProcess(a, w.web.run)
+	default:
+		e = w.runInProcess(a, w.runHandler)
+	}
+	if reason := w.table.reasonOf(a); reason == stopDrain && e.outcome != job.OutcomeSuccess && e.giveBack == "" {
+		e.giveBack = stopCause(stopDrain).Error()
+	}
+	return e
+}
+
+// unstarted is the end of an attempt that was stopped before it started.
+func unstarted(reason stopReason) ended {
+	switch reason {
+	case stopDrain, stopLease, stopGone:
+		return ended{giveBack: stopCause(reason).Error()}
+	}
+	return ended{outcome: outcomeOf(reason), err: "ended before it started: " + stopCause(reason).Error()}
+}
+
+// begun notes that an attempt runs since a local instant, and tells the leader
+// unless it ends at once.
+func (w *Worker) begun(a *attempt, at time.Duration) {
+	w.table.markStarted(a, w.startTime(a, at))
+	w.log.Info("attempt started", refAttrs(a.item.Ref, a.item.Job)...)
+	tell := time.AfterFunc(startedDelay, func() { w.tellStarted(a) })
+	context.AfterFunc(a.ctx, func() { tell.Stop() })
+}
+
+// startTime is an instant by the cluster's clock. The leader sends an attempt
+// only once it is due, so an estimate before that is off, and the due time is
+// nearer to the truth.
+func (w *Worker) startTime(a *attempt, at time.Duration) int64 {
+	return max(w.clock.at(at), a.item.DueMS, 1)
+}
+
+func (w *Worker) result(a *attempt, e ended) rpc.AttemptResult {
+	r := rpc.AttemptResult{
+		Outcome: uint8(e.outcome), ExitCode: e.exitCode, Error: shorten(e.err, rpc.MaxErrorBytes),
+		Stdout: e.stdout, Stderr: e.stderr, Output: e.output,
+	}
+	if e.started != 0 {
+		r.Started = w.startTime(a, e.started)
+		r.Ended = max(r.Started, r.Started+(e.ended-e.started).Milliseconds())
+		r.LateStart = r.Started - a.item.DueMS
+	}
+	return r
+}
+
+func encodeResult(r rpc.AttemptResult) []byte {
+	b, err := msgpack.Marshal(r)
+	if err != nil {
+		panic("encode a struct of plain fields: " + err.Error())
+	}
+	return b
+}
+
+// runInProcess runs an attempt that is a call in this process, with a context
+// that ends at its time-out, at a kill, and before the lease's end.
+func (w *Worker) runInProcess(a *attempt, run func(*attempt) ended) ended {
+	started := w.cfg.Clock()
+	w.begun(a, started)
+	done := make(chan struct{})
+	guarded := make(chan struct{})
+	go func() {
+		defer close(guarded)
+		w.guard(a, started, done)
+	}()
+	e := run(a)
+	close(done)
+	<-guarded
+	e.started, e.ended = started, w.cfg.Clock()
+	return e
+}
+
+const guardNap = 250 * time.Millisecond // longest between two looks at the clock: Go's timers stop in suspend
+
+// guard stops an attempt of this process when its time is over.
+func (w *Worker) guard(a *attempt, started time.Duration, done <-chan struct{}) {
+	grace := time.Duration(a.item.GraceMS) * time.Millisecond
+	timeout := time.Duration(a.item.TimeoutMS) * time.Millisecond
+	for {
+		now, nap := w.cfg.Clock(), guardNap
+		if timeout > 0 {
+			if now >= started+timeout {
+				w.table.stop(a, stopTimeout)
+				return
+			}
+			nap = min(nap, started+timeout-now)
+		}
+		if !a.item.Continue {
+			term, _ := w.lease.ends(grace)
+			if now >= term {
+				w.table.stop(a, stopLease)
+				return
+			}
+			nap = min(nap, term-now)
+		}
+		timer := time.NewTimer(nap)
+		select {
+		case <-timer.C:
+		case <-done:
+			timer.Stop()
+			return
+		case <-a.ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// success tells whether a code counts as success.
+func success(codes []int, code int, byDefault func(int) bool) bool {
+	if len(codes) > 0 {
+		return slices.Contains(codes, code)
+	}
+	return byDefault(code)
+}
+
+// keepOutput bounds what a job returned; a cut value would be worse than none.
+func keepOutput(b []byte) (kept []byte, note string) {
+	if len(b) > rpc.MaxOutputBytes {
+		return nil, fmt.Sprintf("output of %d bytes is over the limit of %d and was not kept", len(b), rpc.MaxOutputBytes)
+	}
+	return b, ""
+}
+
+func refAttrs(ref rpc.Ref, jobName string) []any {
+	attrs := []any{"task_id", job.ID(ref.ID).String(), "namespace", ref.Namespace, "attempt", ref.Attempt}
+	if jobName != "" {
+		attrs = append(attrs, "job", jobName)
+	}
+	return attrs
+}
+
+func (w *Worker) logEnd(a *attempt, e ended) {
+	attrs := refAttrs(a.item.Ref, a.item.Job)
+	if e.giveBack != "" {
+		w.log.Info("attempt given back", append(attrs, "reason", e.giveBack)...)
+		return
+	}
+	attrs = append(attrs, "outcome", e.outcome.String(), "duration", e.ended-e.started)
+	if e.exitCode != nil {
+		attrs = append(attrs, "exit_code", *e.exitCode)
+	}
+	level := slog.LevelInfo
+	if e.outcome != job.OutcomeSuccess {
+		level = slog.LevelWarn
+	}
+	if e.err != "" {
+		attrs = append(attrs, "error", shorten(e.err, 200))
+	}
+	w.log.Log(context.Background(), level, "attempt ended", attrs...)
+}
+
+var errTooManyFollowers = &rpc.Error{
+	Code: string(job.CodeOverloaded), Text: fmt.Sprintf("an attempt can have %d followers at one time", maxFollowers),
+}
+
+// follow streams an attempt's output until the attempt ends or the reader goes.
+func (w *Worker) follow(ctx context.Context, r *rpc.Request) error {
+	var m rpc.Follow
+	if err := r.Decode(&m); err != nil {
+		return err
+	}
+	a := w.table.find(m.Ref)
+	if a == nil {
+		return &rpc.Error{Code: string(job.CodeNotFound), Text: "the worker does not run this attempt (any more)"}
+	}
+	f := a.hub.follow()
+	if f == nil {
+		return errTooManyFollowers
+	}
+	defer a.hub.leave(f)
+	for {
+		select {
+		case out, ok := <-f.chunks:
+			if !ok {
+				var errs []error
+				for _, out := range a.hub.rest(f) {
+					errs = append(errs, r.Send(out))
+				}
+				return errors.Join(errs...)
+			}
+			if err := r.Send(out); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/axd-project/axd/job"
+)
+
+// runExec has the supervisor run a command.
+//
+// What the command leaves running when its first process ends is ended too:
+// TERM, then KILL after two seconds (or the job's grace, if that is shorter).
+// A service must be started by a service manager.
+func (w *Worker) runExec(a *attempt) ended {
+	x := a.executor.Exec
+	who, err := lookupUser(x.User)
+	if err != nil {
+		return failed(err.Error())
+	}
+	if err := a.dir.prepare(a.item.Payload, who); err != nil {
+		return failed(err.Error())
+	}
+	link, err := w.super.get()
+	if err != nil {
+		return ended{giveBack: err.Error()}
+	}
+	s, err := link.start(startOrder{
+		Argv: x.Command, Env: w.environment(a, who), Dir: cmp.Or(x.Dir, a.dir.work()), Stdin: []byte(x.Stdin),
+		Mark: a.dir.mark(), Identity: who, Limits: startLimits{CPU: x.Limits.CPU, Memory: x.Limits.Memory},
+		Timeout:  a.item.TimeoutMS * int64(time.Millisecond),
+		Grace:    a.item.GraceMS * int64(time.Millisecond),
+		Continue: a.item.Continue,
+	}, a.hub.chunk)
+	if err != nil {
+		return ended{giveBack: err.Error()}
+	}
+	a.hub.attach(func(generation uint64) { link.follow(s, generation) })
+	stop := a.ctx.Done()
+	leader := process{}
+	for {
+		select {
+		case r := <-s.started:
+			leader = r.Process
+			w.commandBegun(a, r)
+		case <-stop:
+			stop = nil
+			link.stop(s, w.table.reasonOf(a))
+		case r := <-s.exited:
+			select {
+			case started := <-s.started: // it came first, both wait
+				w.commandBegun(a, started)
+			default:
+			}
+			if r.Reason == stopGone { // children of the command may have outlived the supervisor
+				killResidue([]residueMark{{mark: a.dir.mark(), leader: leader}}, residueLimit)
+			}
+			return w.endOfCommand(a, r)
+		}
+	}
+}
+
+func (w *Worker) commandBegun(a *attempt, r startedReport) {
+	if err := a.dir.recordProcess(r.Process); err != nil {
+		w.log.Warn("a command's process could not be recorded", "error", err)
+	}
+	if r.Note != "" {
+		w.log.Warn(r.Note, refAttrs(a.item.Ref, a.item.Job)...)
+	}
+	w.begun(a, time.Duration(r.At))
+}
+
+// endOfCommand judges how a command ended.
+func (w *Worker) endOfCommand(a *attempt, r exitedReport) ended {
+	e := ended{
+		started: time.Duration(r.Started), ended: time.Duration(r.Ended),
+		stdout: r.Stdout, stderr: r.Stderr, err: r.Error,
+	}
+	if r.Reason == stopGone {
+		e.outcome = job.OutcomeLost
+		return e
+	}
+	if r.Started == 0 {
+		if r.Reason != stopNone {
+			return unstarted(r.Reason)
+		}
+		e.outcome = job.OutcomeFailed
+		if r.Code != 0 {
+			e.exitCode = &r.Code
+		}
+		return e
+	}
+	e.exitCode = &r.Code
+	output, note := a.dir.readOutput()
+	e.output = output
+	texts := []string{r.Error, note}
+	switch {
+	case r.Reason != stopNone:
+		e.outcome = outcomeOf(r.Reason)
+		texts = append([]string{stopCause(r.Reason).Error()}, texts...)
+	case success(a.item.SuccessCodes, r.Code, func(code int) bool { return code == 0 }):
+		e.outcome = job.OutcomeSuccess
+	case r.Signal != "":
+		e.outcome = job.OutcomeFailed
+		texts = append([]string{"the command was ended by " + r.Signal}, texts...)
+	default:
+		e.outcome = job.OutcomeFailed
+		texts = append([]string{fmt.Sprintf("the command ended with exit code %d", r.Code)}, texts...)
+	}
+	e.err = joinTexts(texts)
+	return e
+}
+
+func joinTexts(texts []string) string {
+	kept := texts[:0]
+	for _, t := range texts {
+		if t != "" {
+			kept = append(kept, t)
+		}
+	}
+	return strings.Join(kept, "; ")
+}
+
+// environment is the worker's own without its AXD_ settings, which may hold
+// secrets, then the job's, then what tells the command who it is.
+func (w *Worker) environment(a *attempt, who *identity) []string {
+	var env []string
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "AXD_") {
+			env = append(env, entry)
+		}
+	}
+	if who != nil {
+		env = append(env, "HOME="+who.Home, "USER="+who.Name, "LOGNAME="+who.Name)
+	}
+	for key, value := range a.executor.Exec.Env {
+		env = append(env, key+"="+value)
+	}
+	ref := a.item.Ref
+	env = append(env,
+		"AXD_TASK_ID="+job.ID(ref.ID).String(),
+		"AXD_ATTEMPT="+strconv.FormatUint(uint64(ref.Attempt), 10),
+		"AXD_FENCING_TOKEN="+ref.Token,
+		"AXD_PAYLOAD_FILE="+a.dir.payload(),
+		"AXD_EXECUTE_TIME="+job.FormatTime(a.item.DueMS),
+		"AXD_OUTPUT_FILE="+a.dir.output(),
+		"AXD_JOB="+a.item.Job,
+		"AXD_NAMESPACE="+ref.Namespace,
+		"AXD_WORKER="+w.cfg.Name,
+	)
+	return lastOfEach(env)
+}
+
+// lastOfEach keeps the last entry of each variable, in order.
+func lastOfEach(env []string) []string {
+	last := make(map[string]int, len(env))
+	for i, entry := range env {
+		key, _, _ := strings.Cut(entry, "=")
+		last[key] = i
+	}
+	kept := env[:0]
+	for i, entry := range env {
+		key, _, _ := strings.Cut(entry, "=")
+		if last[key] == i {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
+// lookupUser finds whom a command runs as, by name or number; nil for the
+// worker's own user.
+func lookupUser(name string) (*identity, error) {
+	if name == "" {
+		return nil, nil
+	}
+	u, err := user.Lookup(name)
+	if unknown := user.UnknownUserError(""); errors.As(err, &unknown) {
+		u, err = user.LookupId(name)
+	}
+	if err != nil {
+		return nil, job.Invalid("exec.user", "must be a user of the worker's machine", name)
+	}
+	id, err := identityOf(u)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case int(id.UID) == os.Geteuid():
+		return nil, nil
+	case os.Geteuid() != 0:
+		return nil, job.Errorf(job.CodeUnsupported, fmt.Sprintf("exec.user: to run as %q the worker must run as root", name))
+	}
+	return id, nil
+}
+
+func identityOf(u *user.User) (*identity, error) {
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user %s: number %q: %w", u.Username, u.Uid, err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user %s: group %q: %w", u.Username, u.Gid, err)
+	}
+	id := &identity{UID: uint32(uid), GID: uint32(gid), Name: u.Username, Home: u.HomeDir}
+	groups, err := u.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("user %s: groups: %w", u.Username, err)
+	}
+	for _, g := range groups {
+		n, err := strconv.ParseUint(g, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("user %s: group %q: %w", u.Username, g, err)
+		}
+		id.Groups = append(id.Groups, uint32(n))
+	}
+	return id, nil
+}

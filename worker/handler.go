@@ -1,0 +1,44 @@
+package worker
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/axd-project/axd/job"
+)
+
+// runHandler calls a function of this program. It returns when the function
+// does: a function can't be killed.
+func (w *Worker) runHandler(a *attempt) (e ended) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("handler panicked", append(refAttrs(a.item.Ref, a.item.Job), "panic", p, "stack", string(debug.Stack()))...)
+			e = failed(fmt.Sprintf("handler %s panicked: %v", a.executor.Handler, p))
+		}
+	}()
+	token, err := job.ParseToken(a.item.Ref.Token)
+	if err != nil {
+		return failed(err.Error())
+	}
+	output, err := w.handlers[a.executor.Handler](a.ctx, Task{
+		ID: job.ID(a.item.Ref.ID), Namespace: a.item.Ref.Namespace, Job: a.item.Job,
+		Attempt: int(a.item.Ref.Attempt), Token: token, Payload: a.item.Payload, Due: time.UnixMilli(a.item.DueMS),
+	})
+	return w.judge(a, output, err)
+}
+
+// judge turns what a call in this process came to into an outcome. A call that
+// succeeded although it was asked to stop has succeeded.
+func (w *Worker) judge(a *attempt, output []byte, err error) ended {
+	kept, note := keepOutput(output)
+	if err == nil {
+		return ended{outcome: job.OutcomeSuccess, output: kept, err: note}
+	}
+	e := ended{outcome: job.OutcomeFailed, output: kept, err: joinTexts([]string{err.Error(), note})}
+	if reason := w.table.reasonOf(a); reason != stopNone {
+		e.outcome = outcomeOf(reason)
+		e.err = joinTexts([]string{stopCause(reason).Error(), err.Error(), note})
+	}
+	return e
+}

@@ -1,0 +1,309 @@
+package worker
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	orderQueue    = 2 * MaxSlots    // orders that wait for the supervisor to read
+	respawnPause  = time.Second     // between two starts of the supervisor
+	supervisorEnd = 8 * time.Second // for it to end after its pipe was closed: lastKill and some
+)
+
+// errSupervisor tells that no supervisor runs, or that it does not answer.
+var errSupervisor = errors.New("the supervisor is not running")
+
+// supervisors keeps one supervisor running. A supervisor that dies takes its
+// commands with it, and the next command gets a new one.
+type supervisors struct {
+	argv  []string
+	log   *slog.Logger
+	lease func() renewOrder // as it stands, for a new supervisor
+
+	mu      sync.Mutex
+	current *link
+	last    time.Time // of the latest start
+	closed  bool
+}
+
+// get returns the running supervisor, or starts one.
+func (s *supervisors) get() (*link, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil && !s.current.dead() {
+		return s.current, nil
+	}
+	switch {
+	case s.closed:
+		return nil, errSupervisor
+	case time.Since(s.last) < respawnPause:
+		return nil, fmt.Errorf("%w: it ended a moment ago", errSupervisor)
+	}
+	s.last = time.Now()
+	l, err := spawn(s.argv, s.log)
+	if err != nil {
+		return nil, err
+	}
+	l.send(order{Renew: new(s.lease())})
+	s.current = l
+	return l, nil
+}
+
+// renew tells the supervisor of the lease. One that has not confirmed an
+// earlier renewal for half a lease hangs and can't guard the lease: it is
+// killed, and its commands with it. It takes two looks, since a worker that was
+// stopped itself finds answers that it has not read.
+func (s *supervisors) renew(r renewOrder) {
+	s.mu.Lock()
+	l := s.current
+	s.mu.Unlock()
+	if l == nil || l.dead() {
+		return
+	}
+	if l.hangs(time.Duration(r.TTL) / 2) {
+		s.log.Error("the supervisor does not answer and is killed with its commands")
+		l.kill()
+		return
+	}
+	l.send(order{Renew: &r})
+}
+
+// close ends the supervisor and waits for it.
+func (s *supervisors) close() {
+	s.mu.Lock()
+	s.closed = true
+	l := s.current
+	s.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+}
+
+// link speaks with one supervisor process.
+type link struct {
+	cmd    *exec.Cmd
+	log    *slog.Logger
+	orders chan order
+	gone   chan struct{} // closed when the process has ended
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	seq      uint64
+	waiting  map[uint64]*supervised
+	unheard  time.Time // when the first renewal without an answer was sent
+	inflight int       // renewals without an answer
+	strikes  int       // looks in a row that found it silent
+	closing  bool
+}
+
+// supervised is one command that the supervisor holds for the worker.
+type supervised struct {
+	seq     uint64
+	started chan startedReport // room for one
+	exited  chan exitedReport  // room for one; filled exactly once
+	chunk   func(chunkReport)  // must not block
+}
+
+func spawn(argv []string, log *slog.Logger) (*link, error) {
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // the operator's own command line
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	l := &link{
+		cmd: cmd, log: log, orders: make(chan order, orderQueue), gone: make(chan struct{}),
+		waiting: map[uint64]*supervised{},
+	}
+	l.wg.Go(func() { l.write(in) })
+	l.wg.Go(func() { l.read(out) })
+	return l, nil
+}
+
+func (l *link) dead() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// start hands a command over. Its end comes on exited, also when the supervisor dies.
+func (l *link) start(o startOrder, chunk func(chunkReport)) (*supervised, error) {
+	s := &supervised{started: make(chan startedReport, 1), exited: make(chan exitedReport, 1), chunk: chunk}
+	l.mu.Lock()
+	if l.closing || l.dead() {
+		l.mu.Unlock()
+		return nil, errSupervisor
+	}
+	l.seq++
+	s.seq = l.seq
+	l.waiting[s.seq] = s
+	l.mu.Unlock()
+	o.Seq = s.seq
+	l.send(order{Start: &o})
+	return s, nil
+}
+
+func (l *link) stop(s *supervised, reason stopReason) {
+	l.send(order{Kill: &killOrder{Seq: s.seq, Reason: reason}})
+}
+
+func (l *link) follow(s *supervised, generation uint64) {
+	l.send(order{Follow: &followOrder{Seq: s.seq, Generation: generation}})
+}
+
+// send never blocks: a supervisor that leaves so much unread hangs.
+func (l *link) send(o order) {
+	if o.Renew != nil {
+		l.mu.Lock()
+		if l.inflight == 0 {
+			l.unheard = time.Now()
+		}
+		l.inflight++
+		l.mu.Unlock()
+	}
+	select {
+	case l.orders <- o:
+	case <-l.gone:
+	default:
+		l.log.Error("the supervisor reads nothing and is killed with its commands")
+		l.kill()
+	}
+}
+
+// hangs tells whether two looks in a row found that the supervisor has owed an
+// answer for longer than limit.
+func (l *link) hangs(limit time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inflight == 0 || time.Since(l.unheard) <= limit {
+		return false
+	}
+	l.strikes++
+	return l.strikes > 1
+}
+
+func (l *link) kill() { _ = l.cmd.Process.Kill() }
+
+// close ends the supervisor, which ends whatever it still runs.
+func (l *link) close() {
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	late := time.AfterFunc(supervisorEnd, l.kill)
+	defer late.Stop()
+	select {
+	case l.orders <- order{}: // the writer's sign to close the pipe
+	case <-l.gone:
+	}
+	l.wg.Wait()
+}
+
+func (l *link) write(in io.WriteCloser) {
+	defer in.Close()
+	w := bufio.NewWriter(in)
+	for {
+		select {
+		case o := <-l.orders:
+			if o == (order{}) {
+				return
+			}
+			if err := writeFrame(w, o); err != nil {
+				l.refuse(o, err)
+			}
+		case <-l.gone:
+			return
+		}
+	}
+}
+
+// refuse ends a command whose order could not be written.
+func (l *link) refuse(o order, err error) {
+	if o.Start == nil {
+		return
+	}
+	if s := l.take(o.Start.Seq); s != nil {
+		s.exited <- exitedReport{Seq: s.seq, Error: "hand the command to the supervisor: " + err.Error()}
+	}
+}
+
+func (l *link) take(seq uint64) *supervised {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.waiting[seq]
+	delete(l.waiting, seq)
+	return s
+}
+
+// read passes reports on until the supervisor is gone; then everything it held
+// has ended with it.
+func (l *link) read(out io.Reader) {
+	in := bufio.NewReader(out)
+	for {
+		var r report
+		if err := readFrame(in, &r); err != nil {
+			break
+		}
+		l.pass(r)
+	}
+	l.kill() // a supervisor that sends nonsense, or closed its pipe, is of no use
+	err := l.cmd.Wait()
+	l.mu.Lock()
+	rest, closing := l.waiting, l.closing
+	l.waiting = map[uint64]*supervised{}
+	close(l.gone) // under the lock: start refuses, or what it added is in rest
+	l.mu.Unlock()
+	if !closing {
+		l.log.Error("the supervisor ended", "error", err, "attempts", len(rest))
+	}
+	for _, s := range rest {
+		s.exited <- exitedReport{Seq: s.seq, Reason: stopGone, Error: "the supervisor ended while the attempt ran"}
+	}
+}
+
+func (l *link) pass(r report) {
+	switch {
+	case r.Alive:
+		l.mu.Lock()
+		l.inflight--
+		l.unheard, l.strikes = time.Now(), 0
+		l.mu.Unlock()
+	case r.Started != nil:
+		if s := l.find(r.Started.Seq); s != nil {
+			s.started <- *r.Started
+		}
+	case r.Chunk != nil:
+		if s := l.find(r.Chunk.Seq); s != nil {
+			s.chunk(*r.Chunk)
+		}
+	case r.Exited != nil:
+		if s := l.take(r.Exited.Seq); s != nil {
+			s.exited <- *r.Exited
+		}
+	}
+}
+
+func (l *link) find(seq uint64) *supervised {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting[seq]
+}

@@ -1,0 +1,188 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/axd-project/axd/cluster"
+)
+
+const (
+	lastDelivery = 3 * time.Second  // at a stop, for results to be acknowledged after the last attempt ended
+	handlerGrace = 10 * time.Second // at a stop, longest wait for a handler after its context ended
+	leaveTimeout = 2 * time.Second
+)
+
+// Run works until ctx ends, then drains: it takes no more, lets attempts finish
+// for DrainTime, and gives back or ends the rest. Its errors tell why it could
+// not start, or which handlers did not return. Call it once.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	if err := w.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	if err := w.join(); err != nil {
+		return err
+	}
+	if w.super != nil {
+		if _, err := w.super.get(); err != nil {
+			return err
+		}
+	}
+	// The session outlives ctx: a drain needs it.
+	sessions, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		w.keepSession(sessions)
+	}()
+	<-ctx.Done()
+	err = w.drain()
+	cancel()
+	<-kept
+	return err
+}
+
+// open takes the data directory and settles what an earlier life left there.
+func (w *Worker) open() error {
+	if w.cfg.Exec {
+		w.super = &supervisors{argv: w.cfg.Supervisor, log: w.log, lease: w.leaseOrder}
+		w.web = newWebClient(w)
+	}
+	if w.cfg.DataDir == "" {
+		return nil
+	}
+	dir, err := openDir(w.cfg.DataDir, w.cfg.Name)
+	if err != nil {
+		return err
+	}
+	w.dir, w.spool, w.clusterName = dir, spool{filepath.Join(dir.root, "results")}, dir.owner.ClusterID
+	left, err := dir.clearResidue()
+	if err != nil {
+		return errors.Join(err, dir.close())
+	}
+	for _, path := range left.broken {
+		w.log.Error("a result file can't be read and was set aside", "file", path)
+	}
+	for _, e := range left.owed {
+		w.table.add(e)
+	}
+	if len(left.owed) > 0 || left.killed > 0 {
+		w.log.Info("an earlier life of this worker is settled", "results", len(left.owed), "processes_killed", left.killed)
+	}
+	return nil
+}
+
+func (w *Worker) leaseOrder() renewOrder {
+	w.lease.mu.Lock()
+	defer w.lease.mu.Unlock()
+	return renewOrder{Until: int64(w.lease.until), TTL: int64(w.lease.ttl)}
+}
+
+// join starts the gossip, where the worker finds servers and they see it.
+func (w *Worker) join() error {
+	if w.cfg.Servers != nil && w.cfg.Gossip == "" {
+		return nil
+	}
+	bind := w.cfg.Gossip
+	if bind == "" {
+		bind = defaultGossip
+	}
+	c, err := cluster.Start(cluster.Config{
+		Self: cluster.Member{
+			Role: cluster.RoleWorker, Name: w.cfg.Name, Boot: w.boot, ClusterID: w.clusterName, Gossip: bind,
+			Version: w.cfg.Version, Slots: w.cfg.Slots, Labels: w.cfg.Labels,
+		},
+		Bind: bind, Join: w.cfg.Join, Logger: w.log,
+	})
+	if err != nil {
+		return fmt.Errorf("join the gossip: %w", err)
+	}
+	w.cluster = c
+	return nil
+}
+
+// drain lets attempts finish, ends the rest, and waits until the leader knows.
+func (w *Worker) drain() error {
+	running := w.table.drain()
+	w.log.Info("draining", "running", len(running), "limit", w.cfg.DrainTime)
+	done := make(chan struct{})
+	go func() {
+		w.running.Wait()
+		close(done)
+	}()
+	var err error
+	if !waitFor(done, w.cfg.DrainTime) {
+		for _, a := range w.table.drain() {
+			w.table.stop(a, stopDrain)
+		}
+		err = w.awaitStopped(done)
+	}
+	for deadline := time.Now().Add(lastDelivery); w.table.counts().Owed > 0 && time.Now().Before(deadline); {
+		time.Sleep(deliveryPoll)
+	}
+	if n := w.table.counts().Owed; n > 0 {
+		w.log.Warn("results are not acknowledged yet", "results", n, "kept_on_disk", w.dir != nil)
+	}
+	return err
+}
+
+const deliveryPoll = 10 * time.Millisecond // between two looks at what is owed, at a stop
+
+// awaitStopped waits for attempts that were told to stop. Commands are killed
+// after their grace, so they end; a handler that doesn't return is named.
+func (w *Worker) awaitStopped(done <-chan struct{}) error {
+	limit, calls := handlerGrace, []string{}
+	for _, a := range w.table.drain() {
+		if a.executor.Kind() == "exec" {
+			limit = max(limit, time.Duration(a.item.GraceMS)*time.Millisecond+leftoverGrace+2*leftoverLimit)
+		} else {
+			calls = append(calls, a.executor.Kind()+" "+a.executor.Handler)
+		}
+	}
+	switch {
+	case waitFor(done, limit):
+		return nil
+	case len(calls) > 0:
+		return fmt.Errorf("did not return after their context ended: %s", strings.Join(calls, ", "))
+	}
+	return errors.New("commands could not be ended")
+}
+
+// waitFor waits for done, at most limit.
+func waitFor(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// close ends what open and join began.
+func (w *Worker) close() error {
+	var errs []error
+	if w.cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		errs = append(errs, w.cluster.Leave(ctx))
+		cancel()
+	}
+	if w.super != nil {
+		w.super.close()
+		w.web.close()
+	}
+	if w.dir != nil {
+		errs = append(errs, w.dir.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Stats counts what the worker did and holds.
+func (w *Worker) Stats() Stats { return w.table.counts() }

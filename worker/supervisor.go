@@ -1,0 +1,350 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxCommands   = 4096                   // at one time; the worker's slots are far below
+	supervisorTic = 100 * time.Millisecond // longest nap with commands: Go's timers stop in suspend
+	lastKill      = 5 * time.Second        // for everything to be gone after the worker has died
+)
+
+// SupervisorMain is the supervisor process: it owns the process groups and the
+// lease, and speaks with the worker over its standard input and output. It ends
+// when the worker is gone, after it killed every command; ctx ends it the same
+// way. Its command line must pass args unread, since the supervisor starts
+// itself again to limit a command's memory. It takes over the handling of
+// signals and children, so it must be a process of its own.
+func SupervisorMain(ctx context.Context, args []string) int {
+	if len(args) > 0 && args[0] == limitFlag {
+		return becomeLimited(args[1:])
+	}
+	if len(args) > 0 {
+		fmt.Fprintf(os.Stderr, "axd: the supervisor takes no arguments (got %q)\n", args[0])
+		return 2
+	}
+	// Orphans of commands come to this process instead of to init.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintf(os.Stderr, "axd: supervisor: become the reaper of orphans: %v\n", err)
+		return 1
+	}
+	// A terminal's ctrl-C and a service manager's TERM are the worker's to judge.
+	// SIGPIPE would kill this process before the commands of a dead worker.
+	// They are caught, not ignored: what is ignored stays so in a command.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
+	defer signal.Stop(caught)
+	s := newSupervisor()
+	defer s.cgroups.close()
+	go s.out.run(os.Stdout)
+	go s.readOrders()
+	go s.startCommands()
+	s.loop(ctx)
+	return 0
+}
+
+// supervisor's loop owns all fields but the channels, the outbox and leaseEnd.
+// Its goroutines end with the process.
+type supervisor struct {
+	orders chan order    // closed when the worker is gone
+	starts chan *command // to the starting thread
+	events chan event
+	child  chan os.Signal
+	out    *outbox
+
+	leaseEnd atomic.Int64 // read by the starting thread right before it starts
+
+	cgroups  *cgroups
+	lease    leaseView
+	commands map[uint64]*command
+	byPID    map[int]*command
+	starting int
+	closing  time.Duration // when the worker was gone; 0: it is there
+}
+
+// event is what a goroutine of the supervisor tells its loop: a command was
+// started or refused, or one of its streams has ended.
+type event struct {
+	started *command
+	ended   *command
+}
+
+func newSupervisor() *supervisor {
+	s := &supervisor{
+		orders:   make(chan order),
+		starts:   make(chan *command, maxCommands),
+		events:   make(chan event, 64),
+		child:    make(chan os.Signal, 1),
+		out:      newOutbox(),
+		cgroups:  openCgroups(),
+		commands: map[uint64]*command{},
+		byPID:    map[int]*command{},
+	}
+	signal.Notify(s.child, unix.SIGCHLD)
+	return s
+}
+
+func (s *supervisor) readOrders() {
+	defer close(s.orders)
+	in := bufio.NewReader(os.Stdin)
+	for {
+		var o order
+		if err := readFrame(in, &o); err != nil {
+			return // the worker is gone, or sends nonsense: the same to the commands
+		}
+		s.orders <- o
+	}
+}
+
+// startCommands starts commands on one thread that lives as long as the
+// process, since each command is killed when the thread that made it ends. It
+// is apart from the loop: a directory on a dead file server may block it, and
+// that must not keep a lease from ending.
+func (s *supervisor) startCommands() {
+	runtime.LockOSThread()
+	for c := range s.starts {
+		if int64(boottime()) >= s.leaseEnd.Load() {
+			c.startErr, c.reason = errors.New("the lease has ended"), stopLease
+		} else {
+			c.startErr = c.fork(s.out)
+		}
+		s.events <- event{started: c}
+	}
+}
+
+func (s *supervisor) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	orders, done := s.orders, ctx.Done()
+	for {
+		select {
+		case o, ok := <-orders:
+			if ok {
+				s.obey(o)
+			} else {
+				orders = nil
+				s.close()
+			}
+		case <-done:
+			done = nil
+			s.close()
+		case e := <-s.events:
+			s.take(e)
+		case <-s.child:
+		case <-timer.C:
+		}
+		s.reap()
+		now := boottime()
+		nap := s.advance(now)
+		if s.closing != 0 && (len(s.commands) == 0 || now > s.closing+lastKill) {
+			return
+		}
+		timer.Reset(nap)
+	}
+}
+
+// close begins the end: the worker is gone, so its commands must be.
+func (s *supervisor) close() {
+	if s.closing == 0 {
+		s.closing = boottime()
+		s.leaseEnd.Store(0) // what waits to be started no longer is
+	}
+}
+
+func (s *supervisor) obey(o order) {
+	switch {
+	case o.Renew != nil:
+		s.lease = leaseView{until: max(s.lease.until, time.Duration(o.Renew.Until)), ttl: time.Duration(o.Renew.TTL)}
+		s.leaseEnd.Store(int64(s.lease.until))
+		s.out.add(report{Alive: true})
+	case o.Start != nil:
+		c := &command{order: *o.Start}
+		s.commands[c.order.Seq] = c
+		if s.starting == maxCommands || len(c.order.Argv) == 0 {
+			c.startErr = errors.New("too many commands at one time, or an empty command")
+			s.forget(c, c.refusal())
+			return
+		}
+		c.group, c.note = s.cgroups.create(c.order.Seq, c.order.Limits)
+		s.starting++
+		s.starts <- c
+	case o.Kill != nil:
+		if c := s.commands[o.Kill.Seq]; c != nil && c.reason == stopNone && c.exitedAt == 0 {
+			s.terminate(c, o.Kill.Reason, boottime())
+		}
+	case o.Follow != nil:
+		if c := s.commands[o.Follow.Seq]; c != nil {
+			c.generation = o.Follow.Generation
+			c.follow()
+		}
+	}
+}
+
+// take learns that a command was started, or that a stream of it has ended.
+func (s *supervisor) take(e event) {
+	if c := e.ended; c != nil {
+		c.reading--
+		return
+	}
+	c := e.started
+	s.starting--
+	if c.startErr != nil {
+		s.forget(c, c.refusal())
+		return
+	}
+	s.byPID[c.pid] = c
+	c.reading = len(c.streams)
+	c.follow()
+	for _, stream := range c.streams {
+		go func() {
+			stream.pump()
+			s.events <- event{ended: c}
+		}()
+	}
+	if c.feed != nil {
+		go c.feed.write(c.order.Stdin)
+	}
+	s.out.add(report{Started: &startedReport{Seq: c.order.Seq, Process: c.process, At: int64(c.startedAt), Note: c.note}})
+	if c.reason != stopNone { // killed while it was being started
+		s.terminate(c, c.reason, boottime())
+	}
+}
+
+// terminate sends TERM and sets when KILL follows.
+func (s *supervisor) terminate(c *command, reason stopReason, now time.Duration) {
+	c.reason = reason
+	if c.pid == 0 {
+		return // take does it once the command runs
+	}
+	c.killAt = now + c.grace()
+	c.signal(unix.SIGTERM, c.tree(s.byPID, false))
+}
+
+// forget reports a command's end.
+func (s *supervisor) forget(c *command, r *exitedReport) {
+	if c.pid != 0 {
+		c.closePipes()
+	}
+	c.group.close()
+	delete(s.commands, c.order.Seq)
+	delete(s.byPID, c.pid)
+	s.out.add(report{Exited: r})
+}
+
+// reap collects what has ended: the commands, and the orphans that came here.
+func (s *supervisor) reap() {
+	for pid, c := range s.byPID {
+		s.wait(pid, c)
+		s.wait(-pid, c)
+	}
+	if s.starting > 0 {
+		return // the starting thread waits for a child that could not exec
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if c := s.byPID[pid]; c != nil {
+			c.ended(status)
+		}
+	}
+}
+
+// wait reaps one process, or the members of one group, of a command.
+func (s *supervisor) wait(which int, c *command) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(which, &status, unix.WNOHANG, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if pid == c.pid {
+			c.ended(status)
+		}
+	}
+}
+
+// advance does what is due to each command and tells how long to nap.
+func (s *supervisor) advance(now time.Duration) time.Duration {
+	if len(s.commands) == 0 {
+		return time.Hour
+	}
+	nap := supervisorTic
+	for _, c := range s.byPID {
+		if c.exitedAt != 0 {
+			nap = min(nap, s.settle(c, now))
+			continue
+		}
+		if s.closing != 0 {
+			c.reason, c.killAt = stopGone, min(now, s.closing)
+		}
+		switch act, reason := c.decide(now, s.lease); act {
+		case actTerm:
+			s.terminate(c, reason, now)
+		case actKill:
+			if c.reason == stopNone {
+				c.reason = reason
+			}
+			if now >= c.nextLook {
+				c.signal(unix.SIGKILL, c.tree(s.byPID, false))
+				c.nextLook = now + killRepeat
+			}
+			nap = min(nap, killRepeat)
+			continue
+		case actNothing:
+		}
+		nap = min(nap, max(c.next(s.lease)-now, 0))
+	}
+	return nap
+}
+
+// settle waits, after a command's first process has ended, for the rest: what
+// it left running gets TERM, then KILL, and the pipes must come to their end.
+// Only then is the end reported, so that a next attempt never overlaps. It
+// returns when to look again.
+func (s *supervisor) settle(c *command, now time.Duration) time.Duration {
+	if now < c.nextLook && c.reading > 0 {
+		return c.nextLook - now
+	}
+	alone := len(s.byPID) == 1 && s.starting == 0
+	outside := c.left(s.byPID, alone)
+	alive := len(outside) > 0 || groupAlive(c.pid)
+	if !alive && c.reading == 0 {
+		s.forget(c, c.report(false))
+		return supervisorTic
+	}
+	c.nextLook = now + leftoverPause
+	switch {
+	case s.closing != 0:
+		c.signal(unix.SIGKILL, outside)
+	case c.killAt == 0:
+		c.killAt = now + min(c.grace(), leftoverGrace)
+		if alive {
+			c.signal(unix.SIGTERM, outside)
+		}
+	case now >= max(c.killAt, c.exitedAt)+leftoverLimit:
+		c.closePipes()
+		s.forget(c, c.report(alive))
+	case now >= c.killAt:
+		c.signal(unix.SIGKILL, outside)
+	}
+	return leftoverPause
+}

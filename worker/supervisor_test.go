@@ -1,0 +1,437 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bench runs a real supervisor process and keeps the lease it is told of.
+type bench struct {
+	t    *testing.T
+	link *link
+	mark string
+	dir  string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	l, err := spawn(supervisorCommand(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	b := &bench{t: t, link: l, dir: t.TempDir()}
+	b.mark = "AXD_PAYLOAD_FILE=" + b.dir
+	b.lease(time.Hour, time.Hour)
+	t.Cleanup(func() { // whatever a test did, nothing of it survives
+		if left := b.processes(); len(left) > 0 {
+			t.Errorf("processes survive: %v", left)
+			killResidue([]residueMark{{mark: b.mark}}, 5*time.Second)
+		}
+	})
+	return b
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+func (b *bench) lease(left, ttl time.Duration) {
+	b.link.send(order{Renew: &renewOrder{Until: int64(boottime() + left), TTL: int64(ttl)}})
+}
+
+// processes finds what carries the mark of this bench.
+func (b *bench) processes() []int {
+	return residueOf([]residueMark{{mark: b.mark}}, readStats())
+}
+
+type startOption func(*startOrder)
+
+func grace(d time.Duration) startOption   { return func(o *startOrder) { o.Grace = int64(d) } }
+func timeout(d time.Duration) startOption { return func(o *startOrder) { o.Timeout = int64(d) } }
+func stdin(s string) startOption          { return func(o *startOrder) { o.Stdin = []byte(s) } }
+
+func (b *bench) start(script string, options ...startOption) *supervised {
+	b.t.Helper()
+	return b.startWith([]string{"sh", "-c", script}, func(chunkReport) {}, options...)
+}
+
+func (b *bench) startWith(argv []string, chunk func(chunkReport), options ...startOption) *supervised {
+	b.t.Helper()
+	o := startOrder{
+		Argv: argv, Env: []string{"PATH=" + os.Getenv("PATH"), b.mark}, Dir: b.dir, Mark: b.mark,
+		Grace: int64(5 * time.Second),
+	}
+	for _, set := range options {
+		set(&o)
+	}
+	s, err := b.link.start(o, chunk)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func receive[T any](t *testing.T, c <-chan T, limit time.Duration) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(limit):
+		t.Fatalf("nothing came within %v", limit)
+		panic("unreachable")
+	}
+}
+
+// eventually polls until the condition holds.
+func eventually(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+func (b *bench) awaitFile(name string) string {
+	b.t.Helper()
+	var content []byte
+	eventually(b.t, 5*time.Second, "file "+name, func() bool {
+		var err error
+		content, err = os.ReadFile(filepath.Join(b.dir, name))
+		return err == nil && len(content) > 0
+	})
+	return strings.TrimSpace(string(content))
+}
+
+func TestCommandEnds(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct {
+		script         string
+		stdin          string
+		code           int
+		signal         string
+		stdout, stderr string
+	}{
+		{script: "echo out; echo err >&2", stdout: "out\n", stderr: "err\n"},
+		{script: "exit 3", code: 3},
+		{script: "kill -KILL $$", code: 137, signal: "SIGKILL"},
+		{script: "cat", stdin: "given", stdout: "given"},
+		{script: "cat", stdout: ""},
+		{script: "exec <&-; echo done", stdin: strings.Repeat("x", 300<<10), stdout: "done\n"},
+		{script: "kill -TERM $$; echo not reached", code: 143, signal: "SIGTERM"},
+		{script: "pwd", stdout: b.dir + "\n"},
+	} {
+		s := b.start(c.script, stdin(c.stdin))
+		r := receive(t, s.exited, 10*time.Second)
+		if r.Code != c.code || r.Signal != c.signal || string(r.Stdout) != c.stdout || string(r.Stderr) != c.stderr ||
+			r.Error != "" || r.Reason != stopNone || r.Started == 0 || r.Ended < r.Started {
+			t.Errorf("%s: got %+v", c.script, r)
+		}
+	}
+}
+
+func TestCommandCannotRun(t *testing.T) {
+	b := newBench(t)
+	plain := filepath.Join(b.dir, "plain")
+	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		argv []string
+		dir  string
+		code int
+		text string
+	}{
+		{argv: []string{"no-such-command"}, code: 127, text: `"no-such-command" not found`},
+		{argv: []string{"/no/such/command"}, code: 127, text: "not found"},
+		{argv: []string{plain}, code: 126, text: "can't be executed"},
+		{argv: []string{"true"}, dir: "/no/such/dir", text: "directory of the command"},
+	} {
+		s := b.startWith(c.argv, func(chunkReport) {}, func(o *startOrder) {
+			if c.dir != "" {
+				o.Dir = c.dir
+			}
+		})
+		r := receive(t, s.exited, 5*time.Second)
+		if r.Started != 0 || r.Code != c.code || !strings.Contains(r.Error, c.text) {
+			t.Errorf("%v: got %+v", c.argv, r)
+		}
+	}
+}
+
+// Cases K4-01: the whole tree gets TERM, and after the grace KILL.
+func TestTimeoutEndsTheTree(t *testing.T) {
+	for name, script := range map[string]string{
+		"children":       "sleep 300 & sleep 300 & wait",
+		"ignores TERM":   `(trap "" TERM; sleep 300) & sleep 300`,
+		"left the group": `setsid sleep 300 & (trap "" TERM; setsid sh -c 'sleep 300; true') & sleep 300`,
+		"stopped":        "kill -STOP $$",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			s := b.start(script, timeout(300*time.Millisecond), grace(400*time.Millisecond))
+			r := receive(t, s.exited, 4*time.Second)
+			if r.Reason != stopTimeout {
+				t.Errorf("got %+v", r)
+			}
+			if ran := time.Duration(r.Ended - r.Started); ran < 300*time.Millisecond || ran > 1500*time.Millisecond {
+				t.Errorf("ran for %v", ran)
+			}
+			if left := b.processes(); len(left) > 0 {
+				t.Errorf("processes survive the report: %v", left)
+			}
+		})
+	}
+}
+
+func TestTermComesBeforeKill(t *testing.T) {
+	b := newBench(t)
+	s := b.start(`trap 'echo term; exit 7' TERM; echo ready > ready; while :; do sleep 0.05; done`)
+	b.awaitFile("ready")
+	b.link.stop(s, stopCancel)
+	r := receive(t, s.exited, 4*time.Second)
+	if r.Reason != stopCancel || r.Code != 7 || string(r.Stdout) != "term\n" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// Cases K4-02: a child that holds the pipes doesn't hold the result.
+func TestBackgroundChildDoesNotHoldTheResult(t *testing.T) {
+	for name, script := range map[string]string{
+		"in the group":      "sleep 60 & echo done; exit 0",
+		"own session":       "setsid sleep 60 & echo done; exit 0",
+		"daemon":            "(setsid sleep 60 &) ; echo done",
+		"ignores TERM":      `(trap "" TERM; exec sleep 60) & echo done`,
+		"cleared its marks": "env -i setsid sleep 60 & echo done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			s := b.start(script)
+			r := receive(t, s.exited, 5*time.Second)
+			if r.Code != 0 || r.Reason != stopNone || string(r.Stdout) != "done\n" || r.Error != "" {
+				t.Errorf("got %+v", r)
+			}
+			if left := b.processes(); len(left) > 0 {
+				t.Errorf("processes survive the report: %v", left)
+			}
+		})
+	}
+}
+
+// Cases K4-04 and K4-05: output of any shape and size never blocks a command.
+func TestOutputOfAnyShape(t *testing.T) {
+	b := newBench(t)
+	for script, want := range map[string]string{
+		"head -c 1048576 /dev/zero | tr '\\0' x":                     strings.Repeat("x", 4096),
+		"head -c 1048576 /dev/zero | tr '\\0' x; echo; echo after":   strings.Repeat("x", 4096-7) + "\nafter\n",
+		`printf 'ok\n\200\306\000\n\360\237\222\274 end\n'`:          "ok\n\x80\xc6\x00\n\U0001f4bc end\n",
+		"head -c 65537 /dev/zero | tr '\\0' x":                       strings.Repeat("x", 4096),
+		"i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done":   lastLines(3000),
+		"head -c 104857600 /dev/zero; printf end >&2; printf finish": strings.Repeat("\x00", 4090) + "finish",
+	} {
+		r := receive(t, b.start(script).exited, 20*time.Second)
+		if r.Code != 0 || string(r.Stdout) != want {
+			t.Errorf("%s: code %d, %d bytes, end %q", script, r.Code, len(r.Stdout), r.Stdout[max(0, len(r.Stdout)-40):])
+		}
+	}
+}
+
+func lastLines(n int) string {
+	var out bytes.Buffer
+	for i := range n {
+		fmt.Fprintln(&out, i)
+	}
+	return out.String()[out.Len()-4096:]
+}
+
+func TestFollowBeginsWithTheTail(t *testing.T) {
+	b := newBench(t)
+	var mu sync.Mutex
+	var got bytes.Buffer
+	s := b.startWith([]string{"sh", "-c", "printf a; echo ready > ready; read line; printf b; sleep 60"}, func(c chunkReport) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Generation == 5 && !c.Stderr {
+			got.Write(c.Data)
+		}
+	}, stdin(""), grace(0))
+	text := func() string { mu.Lock(); defer mu.Unlock(); return got.String() }
+	b.awaitFile("ready")
+	if text() != "" {
+		t.Errorf("output came although nobody follows: %q", text())
+	}
+	b.link.follow(s, 5)
+	eventually(t, 2*time.Second, "the tail, then what comes", func() bool { return text() == "ab" })
+	b.link.follow(s, 0)
+	b.link.stop(s, stopCancel)
+	receive(t, s.exited, 5*time.Second)
+}
+
+// A worker that reads nothing must neither block a command nor make memory grow.
+func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
+	b := newBench(t)
+	hold := make(chan struct{})
+	var total, skipped int64
+	s := b.startWith([]string{"sh", "-c", "read line; head -c 50000000 /dev/zero; echo wrote > wrote"}, func(c chunkReport) {
+		<-hold
+		total += int64(len(c.Data))
+		skipped += c.Skipped
+	}, stdin("go\n"))
+	b.link.follow(s, 1)
+	b.awaitFile("wrote")
+	close(hold)
+	r := receive(t, s.exited, 5*time.Second)
+	if r.Code != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if total+skipped != 50000000 || skipped == 0 || total > 4<<20 {
+		t.Errorf("passed on %d bytes, skipped %d", total, skipped)
+	}
+}
+
+func TestLeaseEndsCommands(t *testing.T) {
+	b := newBench(t)
+	script := `trap 'date +%s%N > term' TERM; echo ready > ready; while :; do sleep 0.02; done`
+	s := b.start(script, grace(300*time.Millisecond))
+	b.awaitFile("ready")
+	survivor := b.start("sleep 1.5; echo survived", func(o *startOrder) { o.Continue = true })
+	receive(t, survivor.started, 5*time.Second)
+	// The lease was an hour; a supervisor never shortens it, so a fresh one is needed.
+	b2 := newBenchWithLease(t, 800*time.Millisecond)
+	s2 := b2.start(script, grace(300*time.Millisecond))
+	b2.awaitFile("ready")
+	r := receive(t, s2.exited, 5*time.Second)
+	end := b2.leaseEnd
+	if r.Reason != stopLease || r.Signal != "SIGKILL" {
+		t.Errorf("got %+v", r)
+	}
+	if at := time.Duration(r.Ended); at < end || at > end+300*time.Millisecond {
+		t.Errorf("killed %v after the lease's end", at-end)
+	}
+	b2.awaitFile("term") // it came before KILL, or nobody could have written it
+	refused := b2.start("echo ran > ran")
+	if r := receive(t, refused.exited, 5*time.Second); r.Started != 0 || r.Reason != stopLease {
+		t.Errorf("a command was started after the lease's end: %+v", r)
+	}
+	b.link.stop(s, stopCancel)
+	receive(t, s.exited, 8*time.Second)
+	if r := receive(t, survivor.exited, 5*time.Second); string(r.Stdout) != "survived\n" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+type leasedBench struct {
+	*bench
+	leaseEnd time.Duration
+}
+
+func newBenchWithLease(t *testing.T, ttl time.Duration) leasedBench {
+	t.Helper()
+	l, err := spawn(supervisorCommand(), slog.New(slog.NewTextHandler(testWriter{t}, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	b := &bench{t: t, link: l, dir: t.TempDir()}
+	b.mark = "AXD_PAYLOAD_FILE=" + b.dir
+	end := boottime() + ttl
+	l.send(order{Renew: &renewOrder{Until: int64(end), TTL: int64(ttl)}})
+	return leasedBench{b, end}
+}
+
+func TestContinueOutlivesTheLease(t *testing.T) {
+	b := newBenchWithLease(t, 300*time.Millisecond)
+	s := b.start("sleep 0.8; echo survived", func(o *startOrder) { o.Continue = true })
+	if r := receive(t, s.exited, 5*time.Second); string(r.Stdout) != "survived\n" || r.Reason != stopNone {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// A supervisor that dies takes its commands with it.
+func TestSupervisorDeathIsReported(t *testing.T) {
+	b := newBench(t)
+	s := b.start("sleep 300; true")
+	started := receive(t, s.started, 5*time.Second)
+	b.link.kill()
+	if r := receive(t, s.exited, 5*time.Second); r.Reason != stopGone {
+		t.Errorf("got %+v", r)
+	}
+	eventually(t, time.Second, "the command died with its supervisor", func() bool {
+		p, found := readStat(started.Process.PID)
+		return !found || p.state == 'Z'
+	})
+	if _, err := b.link.start(startOrder{Argv: []string{"true"}}, nil); err == nil {
+		t.Error("a dead supervisor takes commands")
+	}
+	killResidue([]residueMark{{mark: b.mark}}, 5*time.Second)
+}
+
+// A terminal's ctrl-C goes to the whole foreground group, and service managers
+// send TERM to every process: the supervisor must leave both to the worker.
+func TestSupervisorLeavesSignalsToTheWorker(t *testing.T) {
+	b := newBench(t)
+	s := b.start("trap 'echo int' INT; trap 'echo term' TERM; kill -INT $$; kill -TERM $$; while ! test -s go; do sleep 0.02; done", stdin(""))
+	receive(t, s.started, 5*time.Second) // it handles signals by now
+	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		if err := unix.Kill(b.link.cmd.Process.Pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "go"), []byte("on\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := receive(t, s.exited, 5*time.Second)
+	if r.Code != 0 || string(r.Stdout) != "int\nterm\n" {
+		t.Errorf("a command inherited ignored signals, or the supervisor ended: %+v", r)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	b := newBench(t)
+	for memory, want := range map[int64]bool{0: true, 1 << 30: true, 24 << 20: false} {
+		s := b.start("head -c 64m /dev/zero | tail -c 60m | wc -c", func(o *startOrder) { o.Limits.Memory = memory })
+		r := receive(t, s.exited, 10*time.Second)
+		if got := strings.TrimSpace(string(r.Stdout)) == "62914560"; got != want {
+			t.Errorf("memory %d: got %+v", memory, r)
+		}
+	}
+}
+
+func TestRunsAsAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	who, err := lookupUser("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	b := newBench(t)
+	s := b.startWith([]string{"/usr/bin/id", "-u"}, func(chunkReport) {}, func(o *startOrder) { o.Identity, o.Dir = who, "/" })
+	if r := receive(t, s.exited, 5*time.Second); strings.TrimSpace(string(r.Stdout)) != fmt.Sprint(who.UID) {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestSupervisorRefusesArguments(t *testing.T) {
+	out, err := exec.Command(os.Args[0], "supervisor", "--what").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "takes no arguments") {
+		t.Errorf("got %v, %s", err, out)
+	}
+}
