@@ -268,3 +268,18 @@ func StateHash(r Reader) uint64 {
 	})
 	return d.Sum64()
 }
+
+// Expirable reports whether an Expire with this limit would delete anything at
+// the given time: two short reads, so that an idle leader proposes nothing.
+func Expirable(r Reader, endedBefore, now int64) bool {
+	found := false
+	some := func(_, _ []byte) bool {
+		found = true
+		return false
+	}
+	r.Ascend(key{tableKeyExpiry}, key{tableKeyExpiry}.time(now+1), some)
+	if !found {
+		r.Ascend(key{tableEnded}, key{tableEnded}.time(min(endedBefore, now)), some)
+	}
+	return found
+}
