@@ -76,6 +76,22 @@ func TestPastTimesComeOutFirstAndInOrder(t *testing.T) {
 	}
 }
 
+func TestManyPastTimesKeepInsertionOrder(t *testing.T) {
+	w := New[int](1000)
+	var want []int
+	for i := range 200 {
+		w.Add(int64(9-i%10), i)
+	}
+	for ms := range 10 {
+		for i := 9 - ms; i < 200; i += 10 {
+			want = append(want, i)
+		}
+	}
+	if got := drain(w, 1000); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestTimeStepBackChangesNothing(t *testing.T) {
 	w := New[string](1000)
 	w.Add(900, "late")
