@@ -63,7 +63,7 @@ type workerState struct {
 	offers   map[string]bool
 	active   map[fsm.TaskRef]*active // of this life
 	earlier  map[fsm.TaskRef]*active // of earlier lives: they hold no slot, and end with their lease
-	room     int // free slots as last reported, where fewer than computed; -1: trust the computation
+	room     int                     // free slots as last reported, where fewer than computed; -1: trust the computation
 	joining  bool
 }
 

@@ -45,23 +45,8 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 // hello is what this server says of itself when a connection opens.
 func (s *Server) hello() rpc.Hello {
 	return rpc.Hello{
-		Protocol: rpc.Protocol, ClusterID: s.clusterID(), Role: "server", Name: s.cfg.Name, Boot: s.boot,
+		ClusterID: s.clusterID(), Role: "server", Name: s.cfg.Name, Boot: s.boot,
 		Version: s.cfg.Version,
-	}
-}
-
-// accept refuses peers of another cluster.
-func (s *Server) accept(h rpc.Hello) *rpc.Error {
-	own := s.clusterID()
-	if own == "" || h.ClusterID == "" || own == h.ClusterID {
-		return nil
-	}
-	return &rpc.Error{
-		Code:  string(job.CodeConflict),
-		Field: "cluster_id",
-		Value: h.ClusterID,
-		Text: "server " + s.cfg.Name + " belongs to cluster " + own + ", and " + h.Role + " " + h.Name +
-			" to another one: check --join, or give it an empty --data-dir to start afresh",
 	}
 }
 

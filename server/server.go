@@ -39,6 +39,7 @@ type Server struct {
 	boot string // random, once per process
 
 	dir      *dataDir
+	rpc      net.Listener
 	mux      *rpc.Mux
 	gate     *gate
 	http     net.Listener
@@ -84,14 +85,13 @@ func (s *Server) open() (err error) {
 	if s.http, err = net.Listen("tcp", s.cfg.HTTP); err != nil {
 		return fmt.Errorf("listening for the API (--http): %w", err)
 	}
-	ln, err := net.Listen("tcp", s.cfg.RPC)
-	if err != nil {
+	if s.rpc, err = net.Listen("tcp", s.cfg.RPC); err != nil {
 		return fmt.Errorf("listening for Raft and RPC (--rpc): %w", err)
 	}
-	s.cfg.RPC = ln.Addr().String()
-	s.mux = rpc.NewMux(ln)
+	s.cfg.RPC = s.rpc.Addr().String()
+	s.mux = rpc.NewMux(s.rpc)
 	s.gate = newGate(s.mux.Raft())
-	s.peers = rpc.NewPeers(s.dial, s.hello, s.handle)
+	s.peers = rpc.NewPeers(s.dial, s.hello, s.handle, s.rpcOptions()...)
 	if s.home, err = s.openHome(); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	run("rpc", func() error {
-		return ended(work, s.mux.Serve(work, s.hello, s.accept, s.handle, rpc.WithErrors(encodeError)))
+		return ended(work, s.mux.Serve(work, s.hello, nil, s.handle, s.rpcOptions()...))
 	})
 	run("leading", func() error { s.followTerms(work); return nil })
 	run("forming the cluster", func() error { return s.form(work) })
@@ -236,8 +236,8 @@ func (s *Server) release() {
 	if s.peers != nil {
 		_ = s.peers.Close()
 	}
-	if s.mux != nil {
-		_ = s.mux.Close()
+	if s.rpc != nil {
+		_ = s.rpc.Close()
 	}
 	if s.http != nil {
 		_ = s.http.Close()
@@ -299,6 +299,10 @@ func (s *Server) info() fsm.Info {
 	return fsm.ReadInfo(v)
 }
 
+func (s *Server) rpcOptions() []rpc.Option {
+	return []rpc.Option{rpc.WithErrorEncoder(encodeError), rpc.WithLogger(s.log)}
+}
+
 func (s *Server) dial(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	return d.DialContext(ctx, "tcp", address)
@@ -307,12 +311,12 @@ func (s *Server) dial(ctx context.Context, address string) (net.Conn, error) {
 // dialRaft opens one of Raft's connections, after rpc has made sure that the
 // named server of this cluster answers there: Raft itself would speak to anyone.
 func (s *Server) dialRaft(ctx context.Context, name, address string) (net.Conn, error) {
-	peer, err := s.peers.Hello(ctx, address)
+	peer, err := s.peers.Conn(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	if peer.Name != name {
-		return nil, fmt.Errorf("server %s was expected at %s, but %s answers", name, address, peer.Name)
+	if answers := peer.Peer().Name; answers != name {
+		return nil, fmt.Errorf("server %s was expected at %s, but %s answers", name, address, answers)
 	}
 	c, err := s.dial(ctx, address)
 	if err != nil {

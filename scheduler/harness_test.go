@@ -1,0 +1,289 @@
+package scheduler
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/store"
+)
+
+// commitDelay is how long a proposal takes in the model.
+const commitDelay = 2 * time.Millisecond
+
+// cluster is a model of everything around the scheduler: a log that is applied
+// to a real state machine, and workers. It lives in a synctest bubble.
+type cluster struct {
+	t     *testing.T
+	start time.Time
+	sched *Scheduler
+
+	mu      sync.Mutex
+	machine *fsm.Machine
+	store   store.Store
+	index   uint64
+	term    uint64
+	deaf    bool // proposals fail
+	stop    func()
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, start: time.Now(), machine: fsm.NewMachine(), store: store.NewMemory()}
+	c.sched = New(Config{
+		Log: c, State: c, Logger: slog.New(slog.DiscardHandler),
+		Now:  func() int64 { return time.Now().UnixMilli() },
+		Mono: func() time.Duration { return time.Since(c.start) },
+	})
+	c.lead()
+	t.Cleanup(func() {
+		c.stop()
+		synctest.Wait()
+		if err := c.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// lead begins a new term; an earlier one is ended first.
+func (c *cluster) lead() {
+	if c.stop != nil {
+		c.stop()
+	}
+	c.mu.Lock()
+	c.term++
+	term := c.term
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.sched.Run(ctx, term)
+	}()
+	c.stop = func() {
+		cancel()
+		<-done
+	}
+	synctest.Wait()
+}
+
+// Read implements State.
+func (c *cluster) Read() (fsm.Reader, func()) {
+	v := c.store.View()
+	return v, v.Close
+}
+
+// ProposeAsync implements Log.
+func (c *cluster) ProposeAsync(cmd fsm.Command, done func(fsm.Result, error)) {
+	c.mu.Lock()
+	deaf := c.deaf
+	c.mu.Unlock()
+	if deaf {
+		go done(fsm.Result{}, job.ErrNoLeader)
+		return
+	}
+	go func() {
+		time.Sleep(commitDelay)
+		done(c.apply(cmd), nil)
+	}()
+}
+
+// apply commits one command and hands its events to the scheduler.
+func (c *cluster) apply(cmd fsm.Command) fsm.Result {
+	b, err := fsm.EncodeCommand(cmd)
+	if err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index++
+	entry, err := fsm.EncodeEntry(fsm.Entry{At: time.Now().UnixMilli(), Commands: [][]byte{b}})
+	if err != nil {
+		panic(err)
+	}
+	batch := c.store.Batch()
+	res, events, err := c.machine.Apply(batch, fsm.Meta{Index: c.index, Term: c.term}, entry)
+	if err != nil {
+		panic(err)
+	}
+	batch.Commit()
+	c.sched.Events(events)
+	return res[0]
+}
+
+func (c *cluster) submit(specs ...job.TaskSpec) []fsm.TaskRef {
+	c.t.Helper()
+	res := c.apply(fsm.Submit{Namespace: job.DefaultNamespace, Tasks: specs})
+	var out []fsm.TaskRef
+	for _, r := range res.Tasks {
+		if r.Err != nil {
+			c.t.Fatal(r.Err)
+		}
+		out = append(out, refOf(r.Task))
+	}
+	return out
+}
+
+func (c *cluster) task(ref fsm.TaskRef) fsm.Task {
+	c.t.Helper()
+	r, release := c.Read()
+	defer release()
+	t, ok := fsm.GetTask(r, ref)
+	if !ok {
+		c.t.Fatalf("task %s is missing", ref.ID)
+	}
+	return t
+}
+
+// check judges the state's invariants.
+func (c *cluster) check() {
+	c.t.Helper()
+	r, release := c.Read()
+	defer release()
+	for _, broken := range fsm.Check(r, 10) {
+		c.t.Error(broken)
+	}
+}
+
+func handler(delay time.Duration) job.TaskSpec {
+	return job.TaskSpec{Executor: job.Executor{Handler: "work"}, Delay: job.Duration(delay)}
+}
+
+// start is one dispatch as a worker saw it.
+type start struct {
+	at    time.Time
+	ref   fsm.AttemptRef
+	due   int64
+	boot  string
+	again bool // the worker held it already
+}
+
+// model is a worker: it runs what it is sent for a fixed time.
+type model struct {
+	c      *cluster
+	name   string
+	boot   string
+	slots  int
+	labels map[string]string
+	takes  time.Duration // how long an attempt runs; 0: for ever
+
+	mu      sync.Mutex
+	gone    chan struct{}
+	stopped bool // no heartbeats
+	held    map[fsm.AttemptRef]uint32
+	starts  []start
+	kills   map[fsm.AttemptRef]KillReason
+}
+
+func (c *cluster) worker(name string, slots int, takes time.Duration) *model {
+	m := &model{
+		c: c, name: name, boot: "b1", slots: slots, takes: takes,
+		held: map[fsm.AttemptRef]uint32{}, kills: map[fsm.AttemptRef]KillReason{},
+	}
+	return m
+}
+
+// connect opens a session and heartbeats until the connection is gone.
+func (m *model) connect() error {
+	m.mu.Lock()
+	gone := make(chan struct{})
+	m.gone = gone
+	h := Hello{
+		Worker: fsm.RegisterWorker{Name: m.name, Boot: m.boot, Address: "here:1", Slots: m.slots, Labels: m.labels},
+		Offers: []string{"handler:work", "exec"},
+	}
+	for ref, n := range m.held {
+		h.Held = append(h.Held, Held{AttemptRef: ref, Attempt: n})
+	}
+	m.mu.Unlock()
+	if _, err := m.c.sched.Attach(context.Background(), &link{m, gone}, h); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			select {
+			case <-gone:
+				return
+			case <-time.After(time.Second):
+				m.c.sched.Renew(m.name, m.boot)
+			}
+		}
+	}()
+	return nil
+}
+
+func (m *model) mustConnect() {
+	m.c.t.Helper()
+	if err := m.connect(); err != nil {
+		m.c.t.Fatal(err)
+	}
+}
+
+// disconnect ends the connection; what runs goes on.
+func (m *model) disconnect() {
+	m.mu.Lock()
+	gone := m.gone
+	m.gone = nil
+	m.mu.Unlock()
+	if gone != nil {
+		close(gone)
+	}
+}
+
+func (m *model) seen() []start {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]start(nil), m.starts...)
+}
+
+// link is one connection of a model worker.
+type link struct {
+	m    *model
+	gone chan struct{}
+}
+
+// Gone implements Session.
+func (k *link) Gone() <-chan struct{} { return k.gone }
+
+// Kill implements Session.
+func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
+	k.m.mu.Lock()
+	k.m.kills[ref] = reason
+	k.m.mu.Unlock()
+	if reason == KillCancelled {
+		go k.m.finish(ref, job.OutcomeCancelled)
+	}
+}
+
+// Dispatch implements Session.
+func (k *link) Dispatch(_ uint64, items []Dispatch) {
+	m := k.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range items {
+		ref := fsm.AttemptRef{Ref: refOf(&d.Task), Token: d.Task.Token}
+		_, again := m.held[ref]
+		m.starts = append(m.starts, start{at: time.Now(), ref: ref, due: d.Task.Due, boot: m.boot, again: again})
+		m.held[ref] = d.Task.Attempt
+		if m.takes > 0 && !again {
+			time.AfterFunc(m.takes, func() { m.finish(ref, job.OutcomeSuccess) })
+		}
+	}
+}
+
+func (m *model) finish(ref fsm.AttemptRef, outcome job.Outcome) {
+	m.mu.Lock()
+	_, held := m.held[ref]
+	delete(m.held, ref)
+	m.mu.Unlock()
+	if held {
+		now := time.Now().UnixMilli()
+		m.c.apply(fsm.Finished{AttemptRef: ref, Result: fsm.AttemptResult{Outcome: outcome, Started: now, Ended: now}})
+	}
+}

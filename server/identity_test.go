@@ -1,0 +1,60 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/axd-project/axd/job"
+)
+
+func TestDataDirBelongsToOneServer(t *testing.T) {
+	dir := t.TempDir()
+	d, err := openDataDir(dir, "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDataDir(dir, "s1"); !errors.Is(err, job.ErrConflict) {
+		t.Errorf("a second process got %v, want a conflict", err)
+	}
+	if err := d.setCluster("c1"); err != nil {
+		t.Fatal(err)
+	}
+	d.close()
+
+	if _, err := openDataDir(dir, "s2"); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "s1") {
+		t.Errorf("another name got %v, want a conflict that names s1", err)
+	}
+	again, err := openDataDir(dir, "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if again.id.ClusterID != "c1" {
+		t.Errorf("the cluster is %q after opening again, want c1", again.id.ClusterID)
+	}
+}
+
+func TestDataDirOfANewerFormatIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	body := `{"format": 99, "name": "s1"}`
+	if err := os.WriteFile(filepath.Join(dir, "server.json"), []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := openDataDir(dir, "s1")
+	if !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "newer axd") {
+		t.Errorf("got %v, want a conflict that tells to run the newer build", err)
+	}
+}
+
+func TestDamagedIdentityIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "server.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDataDir(dir, "s1"); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("got %v, want an error that says the file is damaged", err)
+	}
+}
