@@ -14,7 +14,7 @@ func (a *apply) configure(c *Configure) Result {
 		return Result{}
 	}
 	if c.ClusterID != "" {
-		if err := jobCheckName("cluster_id", c.ClusterID); err != nil {
+		if err := job.ValidateName("cluster_id", c.ClusterID); err != nil {
 			return rejected(err)
 		}
 		if a.meta.ClusterID != "" && a.meta.ClusterID != c.ClusterID {

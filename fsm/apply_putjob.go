@@ -13,7 +13,7 @@ func (a *apply) putJob(c *PutJob) Result {
 	if err := checkNames(c.Namespace, "name", c.Name); err != nil {
 		return rejected(err)
 	}
-	if err := jobValidate(c.Spec); err != nil {
+	if err := c.Spec.Validate(); err != nil {
 		return rejected(err)
 	}
 	j := &Job{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now}
@@ -39,8 +39,8 @@ func (a *apply) putJob(c *PutJob) Result {
 
 // checkNames checks a namespace and a name beside it.
 func checkNames(namespace, field, name string) *job.Error {
-	if err := jobCheckName("namespace", namespace); err != nil {
+	if err := job.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	return jobCheckName(field, name)
+	return job.ValidateName(field, name)
 }

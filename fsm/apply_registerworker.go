@@ -11,7 +11,7 @@ import (
 // The limits of what a worker registers.
 const (
 	MaxSlots       = 10_000
-	MaxWorkerText  = 256    // bytes of a boot, address, version, label or its value
+	MaxWorkerText  = 256    // bytes of a boot, address or version
 	MaxActiveShown = 10_000 // attempts that RegisterWorker answers; More tells that ListActive has others
 )
 
@@ -47,7 +47,7 @@ func (a *apply) registerWorker(c *RegisterWorker) Result {
 }
 
 func checkWorker(c *RegisterWorker) *job.Error {
-	if err := jobCheckName("name", c.Name); err != nil {
+	if err := job.ValidateName("name", c.Name); err != nil {
 		return err
 	}
 	if c.Boot == "" {
@@ -56,18 +56,10 @@ func checkWorker(c *RegisterWorker) *job.Error {
 	if c.Slots < 0 || c.Slots > MaxSlots {
 		return job.Invalid("slots", fmt.Sprintf("must be 0 to %d", MaxSlots), strconv.Itoa(c.Slots))
 	}
-	if n := len(c.Labels); n > job.MaxLabels {
-		return job.Invalid("labels", fmt.Sprintf("must be at most %d", job.MaxLabels), strconv.Itoa(n))
-	}
 	for _, text := range [][2]string{{"boot", c.Boot}, {"address", c.Address}, {"version", c.Version}} {
 		if len(text[1]) > MaxWorkerText {
 			return job.Invalid(text[0], fmt.Sprintf("must be at most %d bytes", MaxWorkerText), text[1])
 		}
 	}
-	for k, v := range c.Labels { // any order: the error names no label
-		if k == "" || len(k) > MaxWorkerText || len(v) > MaxWorkerText {
-			return job.Invalid("labels", fmt.Sprintf("must have names and values of at most %d bytes", MaxWorkerText), "")
-		}
-	}
-	return nil
+	return job.ValidateLabels("labels", c.Labels)
 }

@@ -1,6 +1,10 @@
 package fsm
 
-import "github.com/axd-project/axd/job"
+import (
+	"strconv"
+
+	"github.com/axd-project/axd/job"
+)
 
 func (a *apply) reschedule(c *Reschedule) Result {
 	due, err := a.rescheduledTo(c)
@@ -43,8 +47,14 @@ func (a *apply) rescheduledTo(c *Reschedule) (int64, *job.Error) {
 		return 0, job.Invalid("execute_time", "must be the only one of execute_time, delay and now", "")
 	case set == 0 && c.Priority == 0:
 		return 0, job.Invalid("execute_time", "or delay, now or priority must be set", "")
+	case c.Priority > job.Low:
+		return 0, job.Invalid("priority", "must be high, normal or low", c.Priority.String())
 	case set == 0:
 		return 0, nil
+	case c.Due < 0 || c.Due > job.MaxTime:
+		return 0, job.Invalid("execute_time", "must be a time between the years 1970 and 9999 in UTC", strconv.FormatInt(c.Due, 10))
+	case c.Delay < 0:
+		return 0, job.Invalid("delay", "must not be negative", c.Delay.String())
 	}
-	return a.dueAt("execute_time", c.Due, c.Delay)
+	return job.TaskSpec{Due: c.Due, Delay: c.Delay}.DueAt(a.now)
 }

@@ -3,17 +3,12 @@ package fsm
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/axd-project/axd/job"
 )
 
-// DefaultIdempotencyWindow is how long an idempotency key is claimed, from the
-// task's creation, unless the submit says otherwise.
-const DefaultIdempotencyWindow = job.Duration(24 * time.Hour)
-
 func (a *apply) submit(c *Submit) Result {
-	if err := jobCheckName("namespace", c.Namespace); err != nil {
+	if err := job.ValidateNamespace(c.Namespace); err != nil {
 		return rejected(err)
 	}
 	if n := len(c.Tasks); n == 0 || n > job.MaxBatch {
@@ -34,7 +29,7 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec) SubmitResult {
 	var hash [16]byte
 	var stored keyRow
 	if spec.IdempotencyKey != "" {
-		hash = jobRequestHash(*spec)
+		hash = job.RequestHash(*spec)
 		stored = a.idempotencyRow(namespace, spec.IdempotencyKey)
 		if stored.Expiry > a.now {
 			return a.deduplicate(namespace, spec.IdempotencyKey, stored, hash)
@@ -42,7 +37,7 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec) SubmitResult {
 	}
 	t.ID = job.NewID(a.now, a.at.Index, a.next())
 	if spec.IdempotencyKey != "" {
-		a.claim(t, stored, hash, spec.IdempotencyWindow)
+		a.claim(t, stored, hash, spec.IdempotencyWindowOrDefault())
 	}
 	a.write(nil, t)
 	if t.HasBody {
@@ -54,52 +49,36 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec) SubmitResult {
 	return SubmitResult{Task: t}
 }
 
-// plan checks a request and builds its task, all but the id.
+// plan checks a request and builds its task, all but the id. The rules are
+// applied here on every server, whoever checked them before: to change one, tie
+// it to the cluster's feature level.
 func (a *apply) plan(namespace string, spec *job.TaskSpec) (*Task, *job.Error) {
-	if err := jobValidate(*spec); err != nil {
+	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	policy, priority := spec.Policy, spec.Priority
-	kind := spec.Kind()
+	due, err := spec.DueAt(a.now)
+	if err != nil {
+		return nil, err
+	}
+	policy, kind := spec.Policy, spec.Kind()
 	if spec.Job != "" {
-		kind = ""
 		j, ok := a.job(namespace, spec.Job)
 		if !ok {
 			return nil, job.NotFound("job", spec.Job)
 		}
-		policy = jobMerge(j.Spec.Policy, spec.Policy)
-		priority = policy.Priority
-	}
-	if priority == 0 {
-		priority = job.Normal
-	}
-	due, err := a.dueAt("due", spec.Due, spec.Delay)
-	if err != nil {
-		return nil, err
+		policy = j.Spec.Policy.Merge(spec.Policy)
+		if err := policy.ValidateFor(j.Spec.Kind()); err != nil {
+			return nil, err
+		}
 	}
 	t := &Task{
 		Namespace: namespace, State: job.Pending, Job: spec.Job, Kind: kind, Policy: spec.Policy,
-		Due: due, Created: a.now, MaxRetries: jobRetry(policy).MaxRetries,
+		Due: due, Created: a.now, MaxRetries: policy.RetryOrDefault().MaxRetries,
 		IdempotencyKey: spec.IdempotencyKey,
-		HasBody:        spec.Kind() != "" || len(spec.Payload) > 0,
+		HasBody:        kind != "" || len(spec.Payload) > 0,
 	}
-	t.Policy.Priority = priority
+	t.Policy.Priority = policy.PriorityOrDefault()
 	return t, nil
-}
-
-// dueAt resolves a time or a delay: a time that has passed means now.
-func (a *apply) dueAt(field string, at int64, delay job.Duration) (int64, *job.Error) {
-	switch {
-	case at < 0 || at > job.MaxTime:
-		return 0, job.Invalid(field, "must be between 1970 and the year 9999", strconv.FormatInt(at, 10))
-	case delay < 0:
-		return 0, job.Invalid("delay", "must not be negative", delay.String())
-	case at != 0 && delay != 0:
-		return 0, job.Invalid("delay", "must not be set beside a time", delay.String())
-	case delay.Milliseconds() > job.MaxTime-a.now:
-		return 0, job.Invalid("delay", "must end before the year 10000", delay.String())
-	}
-	return max(at, a.now+delay.Milliseconds()), nil
 }
 
 // idempotencyRow reads who claimed a key; the zero row means nobody.
@@ -137,9 +116,6 @@ func (a *apply) claim(t *Task, expired keyRow, hash [16]byte, window job.Duratio
 	if expired.Expiry != 0 {
 		a.key = a.key.keyExpiry(expired.Expiry, t.Namespace, k)
 		a.delete(a.key)
-	}
-	if window == 0 {
-		window = DefaultIdempotencyWindow
 	}
 	t.KeyExpiry = a.now + window.Milliseconds()
 	row := keyRow{ID: t.ID, Hash: hash, Expiry: t.KeyExpiry}

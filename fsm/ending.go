@@ -37,7 +37,7 @@ func (a *apply) endAttempt(old *Task, r AttemptResult) *Task {
 		t.Error = ""
 		t.end(job.Success, at.Ended)
 	case r.Outcome == job.OutcomeCancelled || t.CancelRequested:
-		if r.Error != "" {
+		if !t.CancelRequested { // else the error tells who asked for it
 			t.Error = r.Error
 		}
 		t.end(job.Cancelled, at.Ended)
@@ -67,12 +67,12 @@ func (t *Task) end(s job.State, at int64) {
 // retry sends a failed task back to pending, or ends it when its retries are spent.
 func (a *apply) retry(t *Task, o job.Outcome, ended int64) {
 	policy := a.policy(t)
-	r := jobRetry(policy)
+	r := policy.RetryOrDefault()
 	t.MaxRetries = r.MaxRetries
 	if t.Retries < t.MaxRetries {
 		t.Retries++
 		t.State, t.Retry = job.Pending, true
-		t.Due = min(a.now+jobDelay(r, t.Retries, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
+		t.Due = min(a.now+r.Delay(t.Retries, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
 		return
 	}
 	if o == job.OutcomeTimeout {

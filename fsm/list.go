@@ -246,7 +246,7 @@ func (q *taskQuery) policy(t *Task) job.Policy {
 		p = j.Spec.Policy
 		q.jobs[n] = p
 	}
-	return jobMerge(p, t.Policy)
+	return p.Merge(t.Policy)
 }
 
 // scanChunk is how many rows are gathered before their tasks are read: rows

@@ -179,7 +179,7 @@ func (a *apply) policy(t *Task) job.Policy {
 	if !ok { // refused by deleteJob as long as the task could still run
 		return t.Policy
 	}
-	return jobMerge(j.Spec.Policy, t.Policy)
+	return j.Spec.Policy.Merge(t.Policy)
 }
 
 // worker reads a worker through the cache; the caller must not change it.

@@ -1,0 +1,209 @@
+package fsm
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/axd-project/axd/job"
+)
+
+// fill sets every field of a value to something that isn't zero, and no two of
+// a kind to the same.
+func fill(v reflect.Value, n *int64) {
+	*n++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n)
+		fill(v.Index(1), n)
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case reflect.Map:
+		m := reflect.MakeMap(v.Type())
+		for range 3 {
+			k, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			fill(k, n)
+			fill(e, n)
+			m.SetMapIndex(k, e)
+		}
+		v.Set(m)
+	case reflect.String:
+		v.SetString(strings.Repeat("s", int(*n)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(float64(*n) + 0.5)
+	case reflect.Uint8:
+		v.SetUint(uint64(*n%3 + 1))
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(*n))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(*n << (*n % 40))
+	default:
+		panic("fill: " + v.Type().String())
+	}
+}
+
+func filled[T any]() (x T) {
+	n := int64(0)
+	fill(reflect.ValueOf(&x).Elem(), &n)
+	return x
+}
+
+func fullTask() Task { return filled[Task]() }
+
+// reads checks that a row written by hand is what the struct tags describe, for
+// a value with every field set and for one with none.
+func reads[T any](t *testing.T, encode func(*T) []byte) {
+	t.Helper()
+	for _, want := range []T{filled[T](), *new(T)} {
+		var got T
+		if err := decode(encode(&want), &got); err != nil {
+			t.Fatalf("%T: %v", got, err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%T: wrote and read differ:\n%+v\n%+v", got, want, got)
+		}
+	}
+}
+
+func TestRowsWrittenByHandReadByTags(t *testing.T) {
+	c := newCodec()
+	reads(t, func(v *Task) []byte { return c.appendTask(nil, v) })
+	reads(t, func(v *Attempt) []byte { return appendAttempt(nil, v) })
+	reads(t, func(v *metaRow) []byte { return appendMeta(nil, v) })
+	plainTask := Task{State: job.Pending, Policy: job.Policy{Priority: job.Low}}
+	var got Task
+	if err := decode(c.appendTask(nil, &plainTask), &got); err != nil || !reflect.DeepEqual(got, plainTask) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestBinaryRows(t *testing.T) {
+	a := filled[activeRow]()
+	if got, ok := decodeActive(appendActive(nil, a)); !ok || got != a {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	k := filled[keyRow]()
+	if got, ok := decodeKeyRow(appendKeyRow(nil, k)); !ok || got != k {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	for n := range 20 {
+		if _, ok := decodeActive(make([]byte, n)); ok {
+			t.Errorf("an active row of %d bytes was read", n)
+		}
+		if _, ok := decodeKeyRow(make([]byte, n)); ok {
+			t.Errorf("a key row of %d bytes was read", n)
+		}
+	}
+}
+
+// everyCommand returns each verb with every field set.
+func everyCommand() []Command {
+	return []Command{
+		filled[Configure](), filled[PutJob](), filled[DeleteJob](), filled[Submit](), filled[Assign](),
+		filled[Started](), filled[Finished](), filled[GiveBack](), filled[LoseAttempts](), filled[Cancel](),
+		filled[Reschedule](), filled[RegisterWorker](), filled[WorkerState](), filled[ForgetWorker](),
+		filled[Expire](), filled[Checksum](), filled[DrainWorker](),
+	}
+}
+
+func TestCommandsRoundTrip(t *testing.T) {
+	seen := map[Code]bool{}
+	for _, want := range everyCommand() {
+		seen[want.Code()] = true
+		b, err := EncodeCommand(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _ := EncodeCommand(want)
+		if !reflect.DeepEqual(b, again) {
+			t.Errorf("%T: encoded twice, it differs", want)
+		}
+		got, err := DecodeCommand(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(reflect.ValueOf(got).Elem().Interface(), want) {
+			t.Errorf("%T: wrote and read differ:\n%+v\n%+v", want, want, got)
+		}
+	}
+	for code := range Code(255) {
+		if known([]byte{byte(code)}) != seen[code] {
+			t.Errorf("code %d: known %v, covered by this test %v", code, !seen[code], seen[code])
+		}
+	}
+}
+
+func TestEntryRoundTrip(t *testing.T) {
+	for _, want := range []Entry{{}, {At: 5}, {At: 1 << 50, Commands: [][]byte{{1}, {}, make([]byte, 70_000)}}} {
+		b, err := EncodeEntry(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeEntry(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.At != want.At || len(got.Commands) != len(want.Commands) {
+			t.Errorf("want %+v, got %+v", want, got)
+		}
+		for i := range got.Commands {
+			if string(got.Commands[i]) != string(want.Commands[i]) {
+				t.Errorf("command %d differs", i)
+			}
+		}
+	}
+}
+
+func TestResultRoundTrip(t *testing.T) {
+	want := filled[Result]()
+	b, err := EncodeResult(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeResult(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("wrote and read differ:\n%+v\n%+v", want, got)
+	}
+}
+
+func TestShapeIsCheckedBeforeMemoryIsTaken(t *testing.T) {
+	deep := make([]byte, maxDepth+2)
+	for i := range deep {
+		deep[i] = 0x91
+	}
+	wide := append([]byte{0xdd, 0, 2, 0, 0}, make([]byte, 1<<17)...)
+	for name, b := range map[string][]byte{
+		"empty":             {},
+		"array of billions": {0xdd, 0xff, 0xff, 0xff, 0xff},
+		"map of billions":   {0xdf, 0xff, 0xff, 0xff, 0xff},
+		"string cut short":  {0xd9, 5, 'a'},
+		"header cut short":  {0xdd, 0},
+		"two values":        {1, 2},
+		"extension":         {0xd4, 1, 1},
+		"never used":        {0xc1},
+		"too deep":          append(deep, 1),
+		"too wide":          wide,
+	} {
+		if err := checkShape(b); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if err := checkShape([]byte{0x92, 0x81, 0xa1, 'a', 0xc0, 0xcb, 1, 2, 3, 4, 5, 6, 7, 8}); err != nil {
+		t.Error(err)
+	}
+}

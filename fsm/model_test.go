@@ -1,0 +1,431 @@
+package fsm
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/axd-project/axd/job"
+)
+
+// model is the state machine written a second time, as plainly as it goes: Go
+// maps, no rows, no indexes, no counters. TestModel holds the two together.
+type model struct {
+	now, index, term int64
+	offset           uint32
+	jobs             map[string]mJob
+	tasks            map[job.ID]*mTask
+	keys             map[string]mKey
+	workers          map[string]mWorker
+}
+
+type mJob struct {
+	version  uint64
+	spec     string // the handler's name: it stands for the whole spec
+	priority job.Priority
+	retries  int
+}
+
+type mKey struct {
+	id      job.ID
+	content string
+	expiry  int64
+}
+
+type mWorker struct {
+	boot           string
+	slots          int
+	lost, draining bool
+}
+
+type mAttempt struct {
+	token   job.Token
+	outcome job.Outcome
+	late    int
+	report  string // the error text: it stands for the whole report
+}
+
+type mTask struct {
+	id                  job.ID
+	job                 string
+	priority            job.Priority
+	ownRetries          *int
+	state               job.State
+	due, ended          int64
+	retry, cancel       bool
+	attempt             uint32
+	retries             int
+	token, last         job.Token
+	worker              string
+	version             uint64
+	keyExpiry           int64
+	attempts            map[uint32]*mAttempt
+	dispatched, started int64
+}
+
+// mResult is what the model predicts of a result.
+type mResult struct {
+	code    job.Code // of an error; empty: none
+	items   []mResult
+	id      job.ID // Submit
+	dedup   bool
+	attempt uint32 // Assign
+	token   job.Token
+	state   job.State // of the task in the result
+	version uint64    // PutJob
+	changed bool
+	active  int // RegisterWorker
+	deleted int
+}
+
+func newModel() *model {
+	return &model{jobs: map[string]mJob{}, tasks: map[job.ID]*mTask{}, keys: map[string]mKey{}, workers: map[string]mWorker{}}
+}
+
+func refused(c job.Code) mResult { return mResult{code: c} }
+
+// retryDelay is the delay before every retry in the model's runs.
+const retryDelay = 700
+
+func (m *model) next() uint32 { m.offset++; return m.offset - 1 }
+
+func (m *model) begin(index, term, at int64) {
+	m.index, m.term, m.offset = index, term, 0
+	m.now = max(m.now, at)
+}
+
+func (m *model) apply(c Command) mResult {
+	switch c := c.(type) {
+	case PutJob:
+		return m.putJob(c)
+	case DeleteJob:
+		return m.deleteJob(c)
+	case Submit:
+		var r mResult
+		for i := range c.Tasks {
+			r.items = append(r.items, m.submit(&c.Tasks[i]))
+		}
+		return r
+	case Assign:
+		return m.assign(c)
+	case Started:
+		return m.startedReport(c)
+	case Finished:
+		return m.finishedReport(c)
+	case GiveBack:
+		var r mResult
+		for _, ref := range c.Attempts {
+			r.items = append(r.items, m.giveBack(ref))
+		}
+		return r
+	case LoseAttempts:
+		return m.lose(c)
+	case Cancel:
+		return m.cancel(c)
+	case Reschedule:
+		return m.reschedule(c)
+	case Expire:
+		return m.expire(c)
+	}
+	return m.applyWorker(c)
+}
+
+func (m *model) putJob(c PutJob) mResult {
+	j := m.jobs[c.Name]
+	retries := 5
+	if c.Spec.Retry != nil {
+		retries = c.Spec.Retry.MaxRetries
+	}
+	if j.version > 0 && j.spec == c.Spec.Handler && j.priority == c.Spec.Priority && j.retries == retries {
+		return mResult{version: j.version}
+	}
+	m.jobs[c.Name] = mJob{version: j.version + 1, spec: c.Spec.Handler, priority: c.Spec.Priority, retries: retries}
+	return mResult{version: j.version + 1, changed: true}
+}
+
+func (m *model) deleteJob(c DeleteJob) mResult {
+	if m.jobs[c.Name].version == 0 {
+		return refused(job.CodeNotFound)
+	}
+	for _, t := range m.tasks {
+		if t.job == c.Name && !t.state.Terminal() {
+			return refused(job.CodeConflict)
+		}
+	}
+	delete(m.jobs, c.Name)
+	return mResult{changed: true}
+}
+
+func (m *model) submit(s *job.TaskSpec) mResult {
+	j, ok := m.jobs[s.Job]
+	if s.Job != "" && !ok {
+		return refused(job.CodeNotFound)
+	}
+	if k, ok := m.keys[s.IdempotencyKey]; ok && s.IdempotencyKey != "" && k.expiry > m.now {
+		if k.content != string(s.Payload) {
+			return refused(job.CodeIdempotencyMismatch)
+		}
+		return mResult{id: k.id, dedup: true, state: m.tasks[k.id].state}
+	}
+	t := &mTask{
+		id: job.NewID(m.now, uint64(m.index), m.next()), job: s.Job, state: job.Pending, version: 1,
+		priority: cmp.Or(s.Priority, j.priority, job.Normal),
+		due:      max(m.now, s.Due, m.now+s.Delay.Milliseconds()), attempts: map[uint32]*mAttempt{},
+	}
+	if s.Retry != nil {
+		t.ownRetries = &s.Retry.MaxRetries
+	}
+	if s.IdempotencyKey != "" {
+		window := int64(24 * 3600 * 1000)
+		if s.IdempotencyWindow != 0 {
+			window = s.IdempotencyWindow.Milliseconds()
+		}
+		t.keyExpiry = m.now + window
+		m.keys[s.IdempotencyKey] = mKey{t.id, string(s.Payload), t.keyExpiry}
+	}
+	m.tasks[t.id] = t
+	return mResult{id: t.id, state: job.Pending}
+}
+
+func (m *model) assign(c Assign) mResult {
+	if int64(c.Term) != m.term {
+		return refused(job.CodeStale)
+	}
+	var r mResult
+	for _, item := range c.Items {
+		t := m.tasks[item.Ref.ID]
+		w := m.workers[item.Worker]
+		if t == nil || t.state != job.Pending || t.version != item.Version || t.due > m.now ||
+			w.boot != item.Boot || w.lost || w.draining {
+			r.items = append(r.items, refused(job.CodeStale))
+			continue
+		}
+		t.state, t.retry, t.worker = job.Dispatched, false, item.Worker
+		t.attempt++
+		t.version++
+		t.token = job.Token{Index: uint64(m.index), Offset: m.next()}
+		t.last = t.token
+		t.dispatched, t.started = m.now, 0
+		t.attempts[t.attempt] = &mAttempt{token: t.token}
+		if t.attempt > 20 {
+			delete(t.attempts, t.attempt-20)
+		}
+		r.items = append(r.items, mResult{attempt: t.attempt, token: t.token})
+	}
+	return r
+}
+
+// current finds the task of a token.
+func (m *model) current(ref AttemptRef) (*mTask, job.Code) {
+	t := m.tasks[ref.Ref.ID]
+	switch {
+	case t == nil:
+		return nil, job.CodeNotFound
+	case ref.Token.IsZero() || t.token != ref.Token:
+		return t, job.CodeStale
+	}
+	return t, ""
+}
+
+func (m *model) startedReport(c Started) mResult {
+	t, code := m.current(c.AttemptRef)
+	if code != "" {
+		return refused(code)
+	}
+	if t.state != job.Running {
+		t.state, t.started = job.Running, min(max(c.At, t.dispatched), m.now)
+		t.version++
+	}
+	return mResult{state: t.state}
+}
+
+func (m *model) finishedReport(c Finished) mResult {
+	t, code := m.current(c.AttemptRef)
+	if t == nil {
+		return refused(code)
+	}
+	if code == "" {
+		m.end(t, c.Result.Outcome, c.Result.Error)
+		return mResult{state: t.state}
+	}
+	for _, a := range t.attempts {
+		if a.token == c.Token && !c.Token.IsZero() {
+			if a.outcome == c.Result.Outcome && a.report == c.Result.Error {
+				return mResult{state: t.state}
+			}
+			a.late = min(a.late+1, 3)
+		}
+	}
+	return refused(code)
+}
+
+// end ends the current attempt.
+func (m *model) end(t *mTask, o job.Outcome, report string) {
+	a := t.attempts[t.attempt]
+	a.outcome, a.report = o, report
+	t.token = job.Token{}
+	t.version++
+	limit := m.jobs[t.job].retries
+	if t.job == "" {
+		limit = 5
+	}
+	if t.ownRetries != nil {
+		limit = *t.ownRetries
+	}
+	switch {
+	case o == job.OutcomeSuccess:
+		t.state = job.Success
+	case o == job.OutcomeCancelled || t.cancel:
+		t.state = job.Cancelled
+	case t.retries < limit:
+		t.retries++
+		t.state, t.retry, t.due = job.Pending, true, m.now+retryDelay
+	case o == job.OutcomeTimeout:
+		t.state = job.TimedOut
+	default:
+		t.state = job.Failed
+	}
+	if t.state.Terminal() {
+		t.ended = m.now
+	}
+}
+
+func (m *model) giveBack(ref AttemptRef) mResult {
+	t, code := m.current(ref)
+	if code != "" {
+		return refused(code)
+	}
+	if t.state == job.Running {
+		return refused(job.CodeConflict)
+	}
+	delete(t.attempts, t.attempt)
+	t.attempt--
+	t.token = job.Token{}
+	t.version++
+	t.state, t.retry = job.Pending, t.retries > 0
+	if t.cancel {
+		t.state, t.retry, t.ended = job.Cancelled, false, m.now
+	}
+	return mResult{}
+}
+
+func (m *model) lose(c LoseAttempts) mResult {
+	if int64(c.Term) != m.term {
+		return refused(job.CodeStale)
+	}
+	var r mResult
+	for _, ref := range c.Attempts {
+		t, code := m.current(ref)
+		if code == "" {
+			m.end(t, c.Outcome, c.Reason)
+		}
+		r.items = append(r.items, mResult{code: code})
+	}
+	return r
+}
+
+func (m *model) cancel(c Cancel) mResult {
+	t := m.tasks[c.Ref.ID]
+	switch {
+	case t == nil:
+		return refused(job.CodeNotFound)
+	case t.state.Terminal():
+		return refused(job.CodeConflict)
+	case !t.cancel:
+		t.cancel = true
+		t.version++
+		if t.state == job.Pending {
+			t.state, t.retry, t.ended = job.Cancelled, false, m.now
+		}
+	}
+	return mResult{state: t.state}
+}
+
+func (m *model) reschedule(c Reschedule) mResult {
+	t := m.tasks[c.Ref.ID]
+	switch {
+	case t == nil:
+		return refused(job.CodeNotFound)
+	case t.state != job.Pending:
+		return refused(job.CodeConflict)
+	}
+	due, priority := t.due, cmp.Or(c.Priority, t.priority)
+	if c.Now || c.Due != 0 || c.Delay != 0 {
+		due = max(m.now, c.Due, m.now+c.Delay.Milliseconds())
+	}
+	if due != t.due || priority != t.priority {
+		t.version++
+	}
+	t.due, t.priority = due, priority
+	return mResult{state: t.state}
+}
+
+// expire has no limit: the runs stay below MaxFanOut rows.
+func (m *model) expire(c Expire) mResult {
+	var r mResult
+	maps.DeleteFunc(m.keys, func(_ string, k mKey) bool {
+		if k.expiry <= m.now {
+			r.deleted++
+			return true
+		}
+		return false
+	})
+	maps.DeleteFunc(m.tasks, func(_ job.ID, t *mTask) bool {
+		if t.state.Terminal() && max(t.ended, t.keyExpiry) < min(c.EndedBefore, m.now) {
+			r.deleted++
+			return true
+		}
+		return false
+	})
+	return r
+}
+
+func (m *model) applyWorker(c Command) mResult {
+	switch c := c.(type) {
+	case RegisterWorker:
+		old, known := m.workers[c.Name]
+		w := mWorker{boot: c.Boot, slots: c.Slots, draining: old.draining}
+		m.workers[c.Name] = w
+		return mResult{changed: !known || old != w, active: m.held(c.Name)}
+	case WorkerState:
+		return m.changeWorker(c.Name, func(w *mWorker) { w.lost = !c.Alive })
+	case DrainWorker:
+		return m.changeWorker(c.Name, func(w *mWorker) { w.draining = !c.Resume })
+	case ForgetWorker:
+		w, ok := m.workers[c.Name]
+		switch {
+		case !ok:
+			return refused(job.CodeNotFound)
+		case !w.lost || m.held(c.Name) > 0:
+			return refused(job.CodeConflict)
+		}
+		delete(m.workers, c.Name)
+		return mResult{changed: true}
+	}
+	panic("no such verb in the model")
+}
+
+func (m *model) changeWorker(name string, change func(*mWorker)) mResult {
+	w, ok := m.workers[name]
+	if !ok {
+		return refused(job.CodeNotFound)
+	}
+	before := w
+	change(&w)
+	m.workers[name] = w
+	return mResult{changed: w != before}
+}
+
+func (m *model) held(worker string) (n int) {
+	for _, t := range m.tasks {
+		if t.state.Active() && t.worker == worker {
+			n++
+		}
+	}
+	return n
+}
+
+// sorted lists the tasks by id.
+func (m *model) sorted() []*mTask {
+	return slices.SortedFunc(maps.Values(m.tasks), func(a, b *mTask) int { return slices.Compare(a.id[:], b.id[:]) })
+}

@@ -1,0 +1,396 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/axd-project/axd/job"
+)
+
+// command builds the command that a script's line names.
+func (e *scriptEnv) command(verb string, f fields, input string) Command {
+	switch verb {
+	case "configure":
+		return Configure{ClusterID: f["id"], FeatureLevel: uint32(f.number("level"))}
+	case "put-job":
+		return PutJob{Namespace: f.ns(), Name: f["name"], Spec: e.spec(f)}
+	case "delete-job":
+		return DeleteJob{Namespace: f.ns(), Name: f["name"]}
+	case "submit":
+		c := Submit{Namespace: f.ns()}
+		if input == "" {
+			c.Tasks = append(c.Tasks, e.taskSpec(f))
+		}
+		for line := range strings.Lines(input) {
+			c.Tasks = append(c.Tasks, e.taskSpec(parseFields(strings.Fields(line))))
+		}
+		return c
+	case "assign":
+		return e.assign(f)
+	case "started":
+		return Started{AttemptRef: e.attemptRef(f), At: f.time("at")}
+	case "finished":
+		return Finished{AttemptRef: e.attemptRef(f), Result: e.result(f)}
+	case "give-back":
+		return GiveBack{Attempts: e.attemptRefs(f), Reason: f["reason"]}
+	case "lose":
+		return LoseAttempts{
+			Term: e.termOf(f), Attempts: e.attemptRefs(f),
+			Outcome: e.outcome(f.or("outcome", "lost")), Reason: f["reason"],
+		}
+	case "cancel":
+		return Cancel{Ref: e.ref(f), Reason: f["reason"], Actor: f["actor"]}
+	case "reschedule":
+		return Reschedule{
+			Ref: e.ref(f), Due: f.time("due"), Delay: f.duration("delay"), Now: f["now"] != "", Priority: e.priority(f),
+		}
+	case "expire":
+		return Expire{EndedBefore: e.now - f.duration("keep").Milliseconds()}
+	case "checksum":
+		return Checksum{}
+	}
+	return e.workerCommand(verb, f)
+}
+
+func (e *scriptEnv) workerCommand(verb string, f fields) Command {
+	switch verb {
+	case "register":
+		c := RegisterWorker{
+			Term: e.termOf(f), Name: f["name"], Boot: f.or("boot", "b1"), Address: f.or("address", "10.0.0.1:7482"),
+			Slots: int(f.number("slots")), Version: f["version"],
+		}
+		if l := f["label"]; l != "" {
+			k, v, _ := strings.Cut(l, ":")
+			c.Labels = map[string]string{k: v}
+		}
+		return c
+	case "worker-state":
+		return WorkerState{Term: e.termOf(f), Name: f["name"], Alive: f["alive"] != ""}
+	case "drain":
+		return DrainWorker{Name: f["name"], Resume: f["resume"] != ""}
+	case "forget":
+		return ForgetWorker{Name: f["name"]}
+	}
+	panic("unknown script command " + verb)
+}
+
+func (e *scriptEnv) termOf(f fields) uint64 {
+	if t := f.number("term"); t != 0 {
+		return uint64(t)
+	}
+	return e.term
+}
+
+func (e *scriptEnv) priority(f fields) (p job.Priority) {
+	if s := f["priority"]; s != "" {
+		if err := p.UnmarshalText([]byte(s)); err != nil {
+			panic(err)
+		}
+	}
+	return p
+}
+
+// policy has retries without jitter, so that the scripts show whole delays.
+func (e *scriptEnv) policy(f fields) job.Policy {
+	p := job.Policy{App: f["app"], Owner: f["owner"], Priority: e.priority(f)}
+	if f["retries"] != "" {
+		none := 0.0
+		p.Retry = &job.Retry{
+			MaxRetries: int(f.number("retries")), Initial: f.duration("initial"), Factor: 2,
+			Cap: job.Duration(60_000_000_000), Jitter: &none,
+		}
+		if p.Retry.Initial == 0 {
+			p.Retry.Initial = job.Duration(1_000_000_000)
+		}
+	}
+	return p
+}
+
+func (e *scriptEnv) executor(f fields) (x job.Executor) {
+	if c := f["exec"]; c != "" {
+		x.Exec = &job.Exec{Command: strings.Split(c, ",")}
+	}
+	x.Handler = f["handler"]
+	return x
+}
+
+func (e *scriptEnv) spec(f fields) job.Spec {
+	return job.Spec{Description: f["text"], Executor: e.executor(f), Policy: e.policy(f)}
+}
+
+func (e *scriptEnv) taskSpec(f fields) job.TaskSpec {
+	s := job.TaskSpec{
+		Job: f["job"], Executor: e.executor(f), Policy: e.policy(f), Due: f.time("due"), Delay: f.duration("delay"),
+		IdempotencyKey: f["key"], IdempotencyWindow: f.duration("window"),
+	}
+	if p := f["payload"]; p != "" {
+		s.Payload = []byte(p)
+	}
+	return s
+}
+
+// assign hands the named tasks to a worker, in the version they have now.
+func (e *scriptEnv) assign(f fields) Command {
+	c := Assign{Term: e.termOf(f)}
+	w, _ := GetWorker(e.tx, f["worker"])
+	for _, name := range strings.Split(f["task"], ",") {
+		ref := e.ref(fields{"task": name, "ns": f.ns()})
+		t, _ := GetTask(e.tx, ref)
+		version := t.Version
+		if f["version"] != "" {
+			version = uint64(f.number("version"))
+		}
+		c.Items = append(c.Items, AssignItem{Ref: ref, Version: version, Worker: f["worker"], Boot: f.or("boot", w.Boot)})
+	}
+	return c
+}
+
+func (e *scriptEnv) result(f fields) AttemptResult {
+	r := AttemptResult{
+		Outcome: e.outcome(f.or("outcome", "success")), Error: f["error"],
+		Started: f.time("started"), Ended: f.time("ended"),
+	}
+	if f["code"] != "" {
+		n := int(f.number("code"))
+		r.ExitCode = &n
+	}
+	for name, to := range map[string]*[]byte{"stdout": &r.Stdout, "stderr": &r.Stderr, "output": &r.Output} {
+		if f[name] != "" {
+			*to = []byte(f[name])
+		}
+		if n := f.number(name + "-bytes"); n != 0 {
+			*to = append(bytes.Repeat([]byte("x"), int(n)-1), 'z')
+		}
+	}
+	if n := f.number("error-runes"); n != 0 {
+		r.Error = "e" + strings.Repeat("é", int(n))
+	}
+	return r
+}
+
+func (e *scriptEnv) token(t job.Token) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return fmt.Sprintf("%d.%d", t.Index, t.Offset)
+}
+
+func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
+	switch {
+	case r.Err != nil:
+		fmt.Fprintf(b, "%s: %v\n", r.Err.Code, r.Err)
+	case r.Tasks != nil:
+		for _, s := range r.Tasks {
+			e.showSubmit(b, s)
+		}
+	case r.Assigned != nil:
+		for _, a := range r.Assigned {
+			if a.Err != nil {
+				fmt.Fprintf(b, "%s: %s\n", a.Err.Code, e.nameIDs(a.Err.Error()))
+				continue
+			}
+			fmt.Fprintf(b, "attempt %d, token %s, version %d\n", a.Attempt, e.token(a.Token), a.Version)
+		}
+	case r.Attempts != nil:
+		for _, err := range r.Attempts {
+			if err != nil {
+				fmt.Fprintf(b, "%s: %s\n", err.Code, e.nameIDs(err.Error()))
+			}
+		}
+	case r.Task != nil:
+		e.showTask(b, r.Task)
+	case r.Version != 0:
+		fmt.Fprintf(b, "version %d, changed %v\n", r.Version, r.Changed)
+	case r.Hash != 0:
+		fmt.Fprintf(b, "hash chain of %d writes' entries\n", e.index-1)
+	case r.Deleted != 0 || r.More:
+		fmt.Fprintf(b, "deleted %d, more %v\n", r.Deleted, r.More)
+	default:
+		fmt.Fprintf(b, "changed %v\n", r.Changed)
+	}
+	for _, a := range r.Active {
+		fmt.Fprintf(b, "holds %s attempt %d, token %s, boot %s, running %v\n",
+			e.name(a.Ref.ID), a.Attempt, e.token(a.Token), a.Boot, a.Running)
+	}
+}
+
+// nameIDs puts t1 in the place of an id.
+func (e *scriptEnv) nameIDs(s string) string {
+	for _, id := range e.ids {
+		s = strings.ReplaceAll(s, id.String(), e.name(id))
+	}
+	return s
+}
+
+func (e *scriptEnv) showSubmit(b *strings.Builder, s SubmitResult) {
+	switch {
+	case s.Err != nil:
+		fmt.Fprintf(b, "%s: %s\n", s.Err.Code, e.nameIDs(s.Err.Error()))
+	case s.Deduplicated:
+		fmt.Fprintf(b, "deduplicated: ")
+		e.showTask(b, s.Task)
+	default:
+		e.showTask(b, s.Task)
+	}
+}
+
+func (e *scriptEnv) showTask(b *strings.Builder, t *Task) {
+	if t.ID.IsZero() {
+		fmt.Fprintln(b, "no such task")
+		return
+	}
+	fmt.Fprintf(b, "%s %s %s v%d due %s", e.name(t.ID), t.State, t.Policy.Priority, t.Version, e.at(t.Due))
+	add := func(show bool, format string, args ...any) {
+		if show {
+			fmt.Fprintf(b, " "+format, args...)
+		}
+	}
+	add(t.Retry, "retry")
+	add(t.Job != "", "job %s", t.Job)
+	add(t.Kind != "", "kind %s", t.Kind)
+	add(t.Attempt > 0, "attempt %d", t.Attempt)
+	add(t.Retries > 0, "retries %d/%d", t.Retries, t.MaxRetries)
+	add(!t.LastToken.IsZero(), "token %s last %s", e.token(t.Token), e.token(t.LastToken))
+	add(t.Worker != "", "worker %s", t.Worker)
+	add(t.Dispatched != 0, "dispatched %s", e.at(t.Dispatched))
+	add(t.Started != 0, "started %s", e.at(t.Started))
+	add(t.Ended != 0, "ended %s", e.at(t.Ended))
+	add(t.CancelRequested, "cancel-requested")
+	if t.ExitCode != nil {
+		fmt.Fprintf(b, " code %d", *t.ExitCode)
+	}
+	add(t.Error != "", "error %s", short(t.Error))
+	fmt.Fprintln(b)
+}
+
+func short(s string) string {
+	if len(s) > 80 {
+		return fmt.Sprintf("%q...%q (%d bytes)", s[:5], s[len(s)-4:], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func (e *scriptEnv) showAttempt(b *strings.Builder, a *Attempt) {
+	fmt.Fprintf(b, "attempt %d at %s (%s, boot %s) token %s assigned %s", a.Number, a.Worker, a.Address, a.Boot, e.token(a.Token), e.at(a.Assigned))
+	if a.JobVersion != 0 {
+		fmt.Fprintf(b, " job version %d", a.JobVersion)
+	}
+	if a.Started != 0 {
+		fmt.Fprintf(b, " started %s", e.at(a.Started))
+	}
+	if a.Ended != 0 {
+		fmt.Fprintf(b, " ended %s %s", e.at(a.Ended), a.Outcome)
+	}
+	for _, part := range []struct {
+		name string
+		text []byte
+	}{{"error", []byte(a.Result.Error)}, {"stdout", a.Result.Stdout}, {"stderr", a.Result.Stderr}, {"output", a.Result.Output}} {
+		if len(part.text) > 0 {
+			fmt.Fprintf(b, " %s %s", part.name, short(string(part.text)))
+		}
+	}
+	fmt.Fprintln(b)
+	for _, l := range a.Late {
+		fmt.Fprintf(b, "  late at %s: %s %q\n", e.at(l.At), l.Outcome, l.Error)
+	}
+}
+
+func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
+	kinds := []string{
+		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
+		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventWorkerChanged: "worker changed",
+	}
+	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
+	if ev.Task != nil {
+		fmt.Fprintf(b, " %s", e.name(ev.Task.ID))
+	}
+	if ev.Worker != "" {
+		fmt.Fprintf(b, " worker %s", ev.Worker)
+	}
+	if ev.Outcome != 0 {
+		fmt.Fprintf(b, " %s", ev.Outcome)
+	}
+	if !ev.Token.IsZero() {
+		fmt.Fprintf(b, " token %s", e.token(ev.Token))
+	}
+	fmt.Fprintln(b)
+}
+
+func (e *scriptEnv) showNext(b *strings.Builder, next string, err error) {
+	if err != nil {
+		fmt.Fprintf(b, "%s: %v\n", job.AsError(err).Code, err)
+	}
+	if e.page = next; next != "" {
+		fmt.Fprintln(b, "(more)")
+	}
+}
+
+func (e *scriptEnv) showCounts(b *strings.Builder, f fields) {
+	counts := CountTasks(e.tx, f["ns"])
+	if f["job"] != "" {
+		counts = CountJobTasks(e.tx, f.ns(), f["job"])
+	}
+	for _, s := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(b, "%s %d\n", s, counts[s])
+	}
+}
+
+// dump shows the keys of all tables, or of one, in words.
+func (e *scriptEnv) dump(b *strings.Builder, f fields) {
+	e.tx.Ascend([]byte{tableMeta}, nil, func(k, v []byte) bool {
+		line := e.describe(k)
+		if want := f["table"]; want == "" || strings.HasPrefix(line, want) {
+			fmt.Fprintln(b, line)
+		}
+		return true
+	})
+}
+
+func (e *scriptEnv) describe(k []byte) string {
+	r := readKey(k)
+	switch k[0] {
+	case tableMeta:
+		if k[1] != metaLow {
+			return fmt.Sprintf("meta %c", k[1])
+		}
+		return fmt.Sprintf("meta low %s", job.Priority(k[2]))
+	case tableJobs:
+		return fmt.Sprintf("job %s/%s", r.name(), r.name())
+	case tableJobVersions:
+		return fmt.Sprintf("job-version %s/%s %d", r.name(), r.name(), r.u64())
+	case tableTasks, tableBodies:
+		ref := r.ref()
+		return fmt.Sprintf("%s %s/%s", map[byte]string{tableTasks: "task", tableBodies: "body"}[k[0]], ref.Namespace, e.name(ref.ID))
+	case tableDue:
+		p := job.Priority(r.u8())
+		d := r.due()
+		return fmt.Sprintf("due %s %s %s/%s", p, e.at(d.Due), d.Namespace, e.name(d.ID))
+	case tableByState:
+		return fmt.Sprintf("by-state %s %s %s", r.name(), job.State(r.u8()), e.name(r.id()))
+	case tableByJob:
+		return fmt.Sprintf("by-job %s %s %s", r.name(), r.name(), e.name(r.id()))
+	case tableCounters:
+		return fmt.Sprintf("counter %q", k[1:])
+	case tableAttempts:
+		ref := r.ref()
+		return fmt.Sprintf("attempt %s/%s %d", ref.Namespace, e.name(ref.ID), r.u32())
+	case tableWorkers:
+		return fmt.Sprintf("worker %s", r.name())
+	case tableActive:
+		w := r.name()
+		ref := r.ref()
+		return fmt.Sprintf("active %s %s/%s", w, ref.Namespace, e.name(ref.ID))
+	case tableKeys:
+		return fmt.Sprintf("key %s %s", r.name(), r.name())
+	case tableKeyExpiry:
+		return fmt.Sprintf("key-expiry %s %s %s", e.at(r.time()), r.name(), r.name())
+	case tableEnded:
+		at := r.time()
+		ref := r.ref()
+		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
+	}
+	return fmt.Sprintf("unknown %x", k)
+}
