@@ -11,11 +11,11 @@ type Executor struct {
 func (e Executor) Kind() string {
 	switch {
 	case e.Exec != nil:
-		return "exec"
+		return KindExec
 	case e.HTTP != nil:
-		return "http"
+		return KindHTTP
 	case e.Handler != "":
-		return "handler"
+		return KindHandler
 	}
 	return ""
 }
