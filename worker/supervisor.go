@@ -34,6 +34,11 @@ func SupervisorMain(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "axd: the supervisor takes no arguments (got %q)\n", args[0])
 		return 2
 	}
+	return supervise(ctx, openCgroups())
+}
+
+func supervise(ctx context.Context, groups *cgroups) int {
+	defer groups.close()
 	// Orphans of commands come to this process instead of to init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintf(os.Stderr, "axd: supervisor: become the reaper of orphans: %v\n", err)
@@ -45,8 +50,7 @@ func SupervisorMain(ctx context.Context, args []string) int {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	defer signal.Stop(caught)
-	s := newSupervisor()
-	defer s.cgroups.close()
+	s := newSupervisor(groups)
 	go s.out.run(os.Stdout)
 	go s.readOrders()
 	go s.startCommands()
@@ -80,14 +84,14 @@ type event struct {
 	ended   *command
 }
 
-func newSupervisor() *supervisor {
+func newSupervisor(groups *cgroups) *supervisor {
 	s := &supervisor{
 		orders:   make(chan order),
 		starts:   make(chan *command, maxCommands),
 		events:   make(chan event, 64),
 		child:    make(chan os.Signal, 1),
 		out:      newOutbox(),
-		cgroups:  openCgroups(),
+		cgroups:  groups,
 		commands: map[uint64]*command{},
 		byPID:    map[int]*command{},
 	}

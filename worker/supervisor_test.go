@@ -25,22 +25,32 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
-	l, err := spawn(supervisorCommand(), log)
+	b := newBenchOf(t, supervisorCommand())
+	b.lease(time.Hour, time.Hour)
+	return b
+}
+
+// newBenchOf starts a supervisor without a lease.
+func newBenchOf(t *testing.T, argv []string) *bench {
+	t.Helper()
+	l, err := spawn(argv, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.close)
 	b := &bench{t: t, link: l, dir: t.TempDir()}
 	b.mark = "AXD_PAYLOAD_FILE=" + b.dir
-	b.lease(time.Hour, time.Hour)
 	t.Cleanup(func() { // whatever a test did, nothing of it survives
+		l.close()
 		if left := b.processes(); len(left) > 0 {
 			t.Errorf("processes survive: %v", left)
 			killResidue([]residueMark{{mark: b.mark}}, 5*time.Second)
 		}
 	})
 	return b
+}
+
+func testLog(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(testWriter{t}, nil))
 }
 
 type testWriter struct{ t *testing.T }
@@ -50,8 +60,11 @@ func (w testWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (b *bench) lease(left, ttl time.Duration) {
-	b.link.send(order{Renew: &renewOrder{Until: int64(boottime() + left), TTL: int64(ttl)}})
+// lease renews for a time from now, and tells when it ends.
+func (b *bench) lease(left, ttl time.Duration) time.Duration {
+	end := boottime() + left
+	b.link.send(order{Renew: &renewOrder{Until: int64(end), TTL: int64(ttl)}})
+	return end
 }
 
 // processes finds what carries the mark of this bench.
@@ -182,9 +195,11 @@ func TestTimeoutEndsTheTree(t *testing.T) {
 		"left the group": `setsid sleep 300 & (trap "" TERM; setsid sh -c 'sleep 300; true') & sleep 300`,
 		"stopped":        "kill -STOP $$",
 	} {
-		t.Run(name, func(t *testing.T) {
+		withAndWithoutCgroups(t, func(t *testing.T, argv []string) {
 			t.Parallel()
-			b := newBench(t)
+			t.Log(name)
+			b := newBenchOf(t, argv)
+			b.lease(time.Hour, time.Hour)
 			s := b.start(script, timeout(300*time.Millisecond), grace(400*time.Millisecond))
 			r := receive(t, s.exited, 4*time.Second)
 			if r.Reason != stopTimeout {
@@ -220,9 +235,11 @@ func TestBackgroundChildDoesNotHoldTheResult(t *testing.T) {
 		"ignores TERM":      `(trap "" TERM; exec sleep 60) & echo done`,
 		"cleared its marks": "env -i setsid sleep 60 & echo done",
 	} {
-		t.Run(name, func(t *testing.T) {
+		withAndWithoutCgroups(t, func(t *testing.T, argv []string) {
 			t.Parallel()
-			b := newBench(t)
+			t.Log(name)
+			b := newBenchOf(t, argv)
+			b.lease(time.Hour, time.Hour)
 			s := b.start(script)
 			r := receive(t, s.exited, 5*time.Second)
 			if r.Code != 0 || r.Reason != stopNone || string(r.Stdout) != "done\n" || r.Error != "" {
@@ -307,61 +324,28 @@ func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
 }
 
 func TestLeaseEndsCommands(t *testing.T) {
-	b := newBench(t)
-	script := `trap 'date +%s%N > term' TERM; echo ready > ready; while :; do sleep 0.02; done`
-	s := b.start(script, grace(300*time.Millisecond))
-	b.awaitFile("ready")
-	survivor := b.start("sleep 1.5; echo survived", func(o *startOrder) { o.Continue = true })
-	receive(t, survivor.started, 5*time.Second)
-	// The lease was an hour; a supervisor never shortens it, so a fresh one is needed.
-	b2 := newBenchWithLease(t, 800*time.Millisecond)
-	s2 := b2.start(script, grace(300*time.Millisecond))
-	b2.awaitFile("ready")
-	r := receive(t, s2.exited, 5*time.Second)
-	end := b2.leaseEnd
-	if r.Reason != stopLease || r.Signal != "SIGKILL" {
-		t.Errorf("got %+v", r)
-	}
-	if at := time.Duration(r.Ended); at < end || at > end+300*time.Millisecond {
-		t.Errorf("killed %v after the lease's end", at-end)
-	}
-	b2.awaitFile("term") // it came before KILL, or nobody could have written it
-	refused := b2.start("echo ran > ran")
-	if r := receive(t, refused.exited, 5*time.Second); r.Started != 0 || r.Reason != stopLease {
-		t.Errorf("a command was started after the lease's end: %+v", r)
-	}
-	b.link.stop(s, stopCancel)
-	receive(t, s.exited, 8*time.Second)
-	if r := receive(t, survivor.exited, 5*time.Second); string(r.Stdout) != "survived\n" {
-		t.Errorf("got %+v", r)
-	}
-}
-
-type leasedBench struct {
-	*bench
-	leaseEnd time.Duration
-}
-
-func newBenchWithLease(t *testing.T, ttl time.Duration) leasedBench {
-	t.Helper()
-	l, err := spawn(supervisorCommand(), slog.New(slog.NewTextHandler(testWriter{t}, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.close)
-	b := &bench{t: t, link: l, dir: t.TempDir()}
-	b.mark = "AXD_PAYLOAD_FILE=" + b.dir
-	end := boottime() + ttl
-	l.send(order{Renew: &renewOrder{Until: int64(end), TTL: int64(ttl)}})
-	return leasedBench{b, end}
-}
-
-func TestContinueOutlivesTheLease(t *testing.T) {
-	b := newBenchWithLease(t, 300*time.Millisecond)
-	s := b.start("sleep 0.8; echo survived", func(o *startOrder) { o.Continue = true })
-	if r := receive(t, s.exited, 5*time.Second); string(r.Stdout) != "survived\n" || r.Reason != stopNone {
-		t.Errorf("got %+v", r)
-	}
+	withAndWithoutCgroups(t, func(t *testing.T, argv []string) {
+		t.Parallel()
+		b := newBenchOf(t, argv)
+		end := b.lease(800*time.Millisecond, 800*time.Millisecond)
+		s := b.start(`trap 'echo term > term' TERM; echo ready > ready; while :; do sleep 0.02; done`, grace(300*time.Millisecond))
+		survivor := b.start("sleep 1.5; echo survived", func(o *startOrder) { o.Continue = true })
+		b.awaitFile("ready")
+		r := receive(t, s.exited, 5*time.Second)
+		if r.Reason != stopLease || r.Signal != "SIGKILL" {
+			t.Errorf("got %+v", r)
+		}
+		if at := time.Duration(r.Ended); at < end || at > end+300*time.Millisecond {
+			t.Errorf("killed %v after the lease's end", at-end)
+		}
+		b.awaitFile("term") // it came before KILL, or nobody could have written it
+		if r := receive(t, b.start("echo ran > ran").exited, 5*time.Second); r.Started != 0 || r.Reason != stopLease {
+			t.Errorf("a command was started after the lease's end: %+v", r)
+		}
+		if r := receive(t, survivor.exited, 5*time.Second); string(r.Stdout) != "survived\n" {
+			t.Errorf("got %+v", r)
+		}
+	})
 }
 
 // A supervisor that dies takes its commands with it.

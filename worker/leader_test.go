@@ -1,0 +1,304 @@
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
+)
+
+const testTTL = 800 * time.Millisecond
+
+// leader is a leader's side of worker sessions over real sockets, with knobs
+// for what goes wrong.
+type leader struct {
+	t    *testing.T
+	addr string
+	stop func()
+
+	hellos    chan rpc.WorkerHello
+	started   chan rpc.Started
+	finished  chan finish
+	giveBacks chan rpc.GiveBack
+
+	mu           sync.Mutex
+	term         uint64
+	conn         *rpc.Conn
+	redirect     string
+	deaf         bool          // heartbeats get no answer
+	slow         time.Duration // heartbeats are answered late
+	heard        time.Duration // when the last heartbeat came, CLOCK_BOOTTIME
+	refuse       error         // of results
+	tokens       uint64
+	heartbeats   int
+	closeOnFirst bool // the connection ends instead of the first result's answer
+}
+
+type finish struct {
+	rpc.Ref
+	rpc.AttemptResult
+}
+
+func newLeader(t *testing.T) *leader { return newLeaderAt(t, "127.0.0.1:0") }
+
+func newLeaderAt(t *testing.T, address string) *leader {
+	t.Helper()
+	var ln net.Listener
+	eventually(t, 5*time.Second, "listen on "+address, func() (ok bool) {
+		var err error
+		ln, err = net.Listen("tcp", address)
+		return err == nil
+	})
+	l := &leader{
+		t: t, addr: ln.Addr().String(), term: 1,
+		hellos: make(chan rpc.WorkerHello, 64), started: make(chan rpc.Started, 64),
+		finished: make(chan finish, 64), giveBacks: make(chan rpc.GiveBack, 64),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	mux := rpc.NewMux(ln)
+	done := make(chan error, 1)
+	go func() {
+		done <- mux.Serve(ctx, func() rpc.Hello {
+			return rpc.Hello{Role: "server", Name: "s1", ClusterID: "c1"}
+		}, nil, l.handle, rpc.WithLogger(testLog(t)))
+	}()
+	l.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(l.stop)
+	return l
+}
+
+func (l *leader) with(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+func (l *leader) handle(ctx context.Context, r *rpc.Request) (any, error) {
+	switch r.Method {
+	case rpc.MethodWorkerHello:
+		var h rpc.WorkerHello
+		if err := r.Decode(&h); err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.redirect != "" {
+			return nil, &rpc.Error{Code: string(job.CodeNoLeader), Text: "not me", Leader: l.redirect}
+		}
+		l.conn = r.Conn
+		l.hellos <- h
+		return rpc.WorkerWelcome{
+			Term: l.term, LeaseMS: testTTL.Milliseconds(), HeartbeatMS: 50, Lease: true, NowMS: time.Now().UnixMilli(),
+		}, nil
+	case rpc.MethodWorkerHeartbeat:
+		return l.onHeartbeat(ctx)
+	case rpc.MethodWorkerStarted:
+		var m rpc.Started
+		err := r.Decode(&m)
+		l.started <- m
+		return nil, err
+	case rpc.MethodWorkerFinished:
+		return l.onFinished(r)
+	case rpc.MethodWorkerGiveBack:
+		var m rpc.GiveBack
+		err := r.Decode(&m)
+		l.giveBacks <- m
+		return rpc.Empty{}, err
+	}
+	return nil, errors.New("unexpected " + r.Method)
+}
+
+func (l *leader) onHeartbeat(ctx context.Context) (any, error) {
+	l.mu.Lock()
+	l.heartbeats++
+	l.heard = boottime()
+	deaf, slow, term := l.deaf, l.slow, l.term
+	l.mu.Unlock()
+	if deaf {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	sleep(ctx, slow)
+	return rpc.HeartbeatReply{Term: term, NowMS: time.Now().UnixMilli()}, nil
+}
+
+func (l *leader) onFinished(r *rpc.Request) (any, error) {
+	var m rpc.Finished
+	if err := r.Decode(&m); err != nil {
+		return nil, err
+	}
+	f := finish{Ref: m.Ref}
+	if err := msgpack.Unmarshal(m.Result, &f.AttemptResult); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refuse != nil {
+		return nil, l.refuse
+	}
+	l.finished <- f
+	if l.closeOnFirst {
+		l.closeOnFirst = false
+		_ = r.Conn.Close()
+	}
+	return rpc.FinishedReply{}, nil
+}
+
+// item makes a dispatch of a new task with a token of its own.
+func (l *leader) item(x job.Executor, change ...func(*rpc.DispatchItem)) rpc.DispatchItem {
+	l.t.Helper()
+	b, err := msgpack.Marshal(x)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.tokens++
+	n := l.tokens
+	l.mu.Unlock()
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixNano()))
+	binary.BigEndian.PutUint64(id[8:], n)
+	item := rpc.DispatchItem{
+		Ref: rpc.Ref{Namespace: "default", ID: id, Attempt: 1, Token: job.Token{Index: n}.String()},
+		Job: "test", Executor: b, Payload: []byte(`{"a":1}`), DueMS: time.Now().UnixMilli(), GraceMS: 200,
+	}
+	for _, set := range change {
+		set(&item)
+	}
+	return item
+}
+
+func (l *leader) dispatch(items ...rpc.DispatchItem) {
+	l.t.Helper()
+	l.mu.Lock()
+	conn, term := l.conn, l.term
+	l.mu.Unlock()
+	if err := conn.Notify(l.t.Context(), rpc.MethodDispatch, rpc.Dispatch{Term: term, Items: items}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *leader) kill(ref rpc.Ref, reason string) {
+	l.t.Helper()
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if err := conn.Notify(l.t.Context(), rpc.MethodKill, rpc.Kill{Ref: ref, Reason: reason}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func sh(script string) job.Executor {
+	return job.Executor{Exec: &job.Exec{Command: []string{"sh", "-c", script}}}
+}
+
+func handler(name string) job.Executor { return job.Executor{Handler: name} }
+
+// startWorker runs a worker against the leader and waits for its session. end
+// stops it and returns what Run came to.
+func startWorker(t *testing.T, l *leader, change ...func(*Config)) (w *Worker, end func() error) {
+	t.Helper()
+	w = newWorker(t, l, change...)
+	end = runWorker(t, w)
+	receive(t, l.hellos, 5*time.Second)
+	return w, end
+}
+
+func newWorker(t *testing.T, l *leader, change ...func(*Config)) *Worker {
+	t.Helper()
+	cfg := Config{
+		Name: "w1", Slots: 2, Logger: testLog(t), DrainTime: 100 * time.Millisecond,
+		Servers: func() []string { return []string{l.addr} },
+	}
+	for _, set := range change {
+		set(&cfg)
+	}
+	w, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range testHandlers {
+		w.Handle(name, h)
+	}
+	return w
+}
+
+func runWorker(t *testing.T, w *Worker) (end func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	end = sync.OnceValue(func() error {
+		cancel()
+		return receive(t, done, 20*time.Second)
+	})
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return end
+}
+
+// withExec gives a worker commands, in a data directory of the test's.
+func withExec(dir string) func(*Config) {
+	return func(c *Config) {
+		c.Exec, c.DataDir, c.Supervisor = true, dir, supervisorCommand()
+	}
+}
+
+var testHandlers = map[string]HandlerFunc{
+	"echo": func(_ context.Context, t Task) ([]byte, error) { return t.Payload, nil },
+	"wait": func(ctx context.Context, _ Task) ([]byte, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	},
+	"fail":  func(context.Context, Task) ([]byte, error) { return []byte("partial"), errors.New("no luck") },
+	"panic": func(context.Context, Task) ([]byte, error) { panic("oh") },
+	"large": func(context.Context, Task) ([]byte, error) { return make([]byte, rpc.MaxOutputBytes+1), nil },
+	"slow": func(ctx context.Context, _ Task) ([]byte, error) {
+		sleep(ctx, 350*time.Millisecond)
+		return []byte("slow"), nil
+	},
+	"deaf": func(context.Context, Task) ([]byte, error) {
+		time.Sleep(300 * time.Millisecond)
+		return []byte("done"), nil
+	},
+}
+
+// workerMain runs a worker as a process of its own, to be killed and stopped.
+func workerMain(args []string) int {
+	w, err := New(Config{
+		Name: "w1", Slots: 4, DataDir: args[0], Exec: true, Supervisor: supervisorCommand(),
+		Servers: func() []string { return []string{args[1]} },
+	})
+	if err != nil {
+		return 1
+	}
+	if w.Run(context.Background()) != nil {
+		return 1
+	}
+	return 0
+}
+
+func fileIn(dir, name string) string { return filepath.Join(dir, name) }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

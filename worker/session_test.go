@@ -1,0 +1,332 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
+)
+
+func TestHelloDeclaresTheWorker(t *testing.T) {
+	l := newLeader(t)
+	w := newWorker(t, l, func(c *Config) { c.Labels, c.Version = map[string]string{"zone": "a"}, "v1" })
+	runWorker(t, w)
+	h := receive(t, l.hellos, 5*time.Second)
+	if h.Name != "w1" || h.Slots != 2 || h.Labels["zone"] != "a" || h.Version != "v1" || h.Boot == "" || len(h.Held) != 0 {
+		t.Errorf("got %+v", h)
+	}
+	if !slices.Contains(h.Kinds, "handler:echo") || slices.Contains(h.Kinds, "exec") {
+		t.Errorf("kinds: %v", h.Kinds)
+	}
+}
+
+func TestHandlers(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	for _, c := range []struct {
+		name    string
+		timeout int64
+		kill    string
+		outcome job.Outcome
+		output  string
+		text    string
+	}{
+		{name: "echo", outcome: job.OutcomeSuccess, output: `{"a":1}`},
+		{name: "fail", outcome: job.OutcomeFailed, output: "partial", text: "no luck"},
+		{name: "panic", outcome: job.OutcomeFailed, text: "handler panic panicked: oh"},
+		{name: "large", outcome: job.OutcomeSuccess, text: "output of 16385 bytes is over the limit of 16384 and was not kept"},
+		{name: "wait", timeout: 50, outcome: job.OutcomeTimeout, text: "the attempt's time-out has passed; the attempt's time-out has passed"},
+		{name: "wait", kill: rpc.KillCancel, outcome: job.OutcomeCancelled, text: "the task was cancelled; the task was cancelled"},
+		{name: "deaf", timeout: 20, outcome: job.OutcomeSuccess, output: "done"},
+	} {
+		item := l.item(handler(c.name), func(i *rpc.DispatchItem) { i.TimeoutMS = c.timeout })
+		l.dispatch(item)
+		if c.kill != "" {
+			eventually(t, 2*time.Second, "attempt runs", func() bool { return w.Stats().Running == 1 })
+			l.kill(item.Ref, c.kill)
+		}
+		f := receive(t, l.finished, 5*time.Second)
+		if f.Ref != item.Ref || job.Outcome(f.Outcome) != c.outcome || string(f.Output) != c.output || f.Error != c.text {
+			t.Errorf("%s: got %+v", c.name, f)
+		}
+		if f.Started < item.DueMS || f.Ended < f.Started || f.LateStart != f.Started-item.DueMS || f.LateStart > 2000 {
+			t.Errorf("%s: due %d, started %d, ended %d, late %d", c.name, item.DueMS, f.Started, f.Ended, f.LateStart)
+		}
+	}
+	eventually(t, 2*time.Second, "all is acknowledged", func() bool { s := w.Stats(); return s.Owed == 0 && s.Free == 2 })
+	if s := w.Stats(); s.Started != 7 || s.Finished != 7 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// A short attempt costs one message, a longer one tells its start.
+func TestStartIsToldOfLongAttemptsAlone(t *testing.T) {
+	l := newLeader(t)
+	startWorker(t, l)
+	short, long := l.item(handler("echo")), l.item(handler("slow"))
+	l.dispatch(short, long)
+	if s := receive(t, l.started, 2*time.Second); s.Ref != long.Ref || s.AtMS < long.DueMS {
+		t.Errorf("got %+v", s)
+	}
+	receive(t, l.finished, 2*time.Second)
+	receive(t, l.finished, 2*time.Second)
+	if len(l.started) != 0 {
+		t.Error("the start of a short attempt was told")
+	}
+}
+
+func TestWhatCannotRunIsGivenBack(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	running := []rpc.DispatchItem{l.item(handler("wait")), l.item(handler("wait"))}
+	l.dispatch(running...)
+	for name, item := range map[string]rpc.DispatchItem{
+		"no free slot": l.item(handler("echo")),
+		"the worker does not offer the executor handler unknown": l.item(handler("unknown")),
+		"the worker does not offer the executor exec ":           l.item(sh("true")),
+	} {
+		l.dispatch(item)
+		g := receive(t, l.giveBacks, 2*time.Second)
+		if g.Reason != name || len(g.Refs) != 1 || g.Refs[0] != item.Ref || g.Free != 0 {
+			t.Errorf("%s: got %+v", name, g)
+		}
+	}
+	for _, item := range running {
+		l.kill(item.Ref, rpc.KillCancel)
+		receive(t, l.finished, 2*time.Second)
+	}
+	eventually(t, time.Second, "slots are free", func() bool { return w.Stats().Free == 2 })
+}
+
+func TestSecondDispatchIsDropped(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	item := l.item(handler("wait"))
+	l.dispatch(item)
+	l.dispatch(item, item)
+	eventually(t, 2*time.Second, "duplicates are counted", func() bool { return w.Stats().Duplicates == 2 })
+	l.kill(item.Ref, rpc.KillCancel)
+	receive(t, l.finished, 2*time.Second)
+	eventually(t, 2*time.Second, "the result is acknowledged", func() bool { return w.Stats().Owed == 0 })
+	l.dispatch(item) // late, after the end
+	eventually(t, 2*time.Second, "duplicates are counted", func() bool { return w.Stats().Duplicates == 3 })
+	if s := w.Stats(); s.Started != 1 || s.GivenBack != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestNewerAttemptWaitsForTheOlderOnesEnd(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	older := l.item(handler("wait"))
+	newer := l.item(handler("echo"), func(i *rpc.DispatchItem) { i.Ref.ID, i.Ref.Attempt = older.Ref.ID, 2 })
+	l.dispatch(older)
+	eventually(t, 2*time.Second, "the older one runs", func() bool { return w.Stats().Started == 1 })
+	l.dispatch(newer)
+	got := map[rpc.Ref]finish{}
+	for len(got) < 2 {
+		f := receive(t, l.finished, 2*time.Second)
+		got[f.Ref] = f
+	}
+	first, second := got[older.Ref], got[newer.Ref]
+	if job.Outcome(first.Outcome) != job.OutcomeCancelled || job.Outcome(second.Outcome) != job.OutcomeSuccess ||
+		second.Started < first.Ended {
+		t.Errorf("got %+v, then %+v", first, second)
+	}
+}
+
+func TestDeposedLeadersDispatchIsDropped(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	l.with(func() { l.term = 7 })
+	eventually(t, 2*time.Second, "the term is known", func() bool {
+		w.terms.mu.Lock()
+		defer w.terms.mu.Unlock()
+		return w.terms.highest == 7
+	})
+	l.with(func() { l.term = 6 })
+	l.dispatch(l.item(handler("echo")))
+	l.with(func() { l.term = 7 })
+	item := l.item(handler("echo"))
+	l.dispatch(item)
+	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref {
+		t.Errorf("got %+v", f)
+	}
+	if s := w.Stats(); s.Started != 1 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestDeposedLeaderGetsNoSession(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	w.terms.see(9)
+	until := func() time.Duration { _, kill := w.lease.ends(0); return kill }
+	eventually(t, 3*time.Second, "it is asked again, in vain", func() bool { return len(l.hellos) > 1 })
+	before := until()
+	receive(t, l.hellos, time.Second)
+	if until() != before {
+		t.Error("a deposed leader renewed the lease")
+	}
+}
+
+func TestFollowsTheWayToTheLeader(t *testing.T) {
+	l, other := newLeader(t), newLeader(t)
+	other.redirect = l.addr
+	w := newWorker(t, l, func(c *Config) { c.Servers = func() []string { return []string{other.addr} } })
+	runWorker(t, w)
+	receive(t, l.hellos, time.Second)
+}
+
+// The leader may have counted the lease from when it got the heartbeat, so the
+// worker must not count from when it got the answer.
+func TestLeaseCountsFromSending(t *testing.T) {
+	l := newLeader(t)
+	l.slow = 300 * time.Millisecond
+	w, _ := startWorker(t, l)
+	eventually(t, 3*time.Second, "a heartbeat was answered", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.heartbeats > 1
+	})
+	for range 3 {
+		l.mu.Lock()
+		n := l.heartbeats
+		l.mu.Unlock()
+		var heard time.Duration
+		eventually(t, 3*time.Second, "another heartbeat", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			heard = l.heard
+			return l.heartbeats > n
+		})
+		_, before := w.lease.ends(0)
+		if before > heard+testTTL-l.slow+100*time.Millisecond {
+			t.Errorf("the lease ends %v after the latest heartbeat came, which is not answered yet", before-heard)
+		}
+	}
+}
+
+func TestLostAnswerIsAskedForAgain(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	l.with(func() { l.closeOnFirst = true })
+	item, running := l.item(handler("echo")), l.item(handler("wait"))
+	l.dispatch(running, item)
+	first := receive(t, l.finished, 2*time.Second)
+	h := receive(t, l.hellos, 2*time.Second)
+	want := []rpc.Held{{Ref: item.Ref, Finished: true}, {Ref: running.Ref, Running: true}}
+	if len(h.Held) != 2 || !slices.Contains(h.Held, want[0]) || !slices.Contains(h.Held, want[1]) {
+		t.Errorf("held: %+v", h.Held)
+	}
+	second := receive(t, l.finished, 2*time.Second)
+	if first.Ref != item.Ref || fmt.Sprint(first) != fmt.Sprint(second) {
+		t.Errorf("got %+v, then %+v", first, second)
+	}
+	eventually(t, time.Second, "it is acknowledged", func() bool { return w.Stats().Owed == 0 })
+	l.kill(running.Ref, rpc.KillCancel)
+	receive(t, l.finished, 2*time.Second)
+}
+
+func TestRefusedResultIsSentAgain(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	l.with(func() { l.refuse = &rpc.Error{Code: string(job.CodeOverloaded), Text: "full"} })
+	l.dispatch(l.item(handler("echo")))
+	eventually(t, 2*time.Second, "a result is owed", func() bool { return w.Stats().Owed == 1 })
+	l.with(func() { l.refuse = nil })
+	receive(t, l.finished, 3*time.Second)
+	eventually(t, time.Second, "it is acknowledged", func() bool { return w.Stats().Owed == 0 })
+}
+
+func TestHandlerStopsBeforeTheLeaseEnds(t *testing.T) {
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	item := l.item(handler("wait"))
+	continues := l.item(handler("slow"), func(i *rpc.DispatchItem) { i.Continue = true })
+	l.dispatch(item, continues)
+	eventually(t, 2*time.Second, "both run", func() bool { return w.Stats().Started == 2 })
+	l.with(func() { l.deaf = true })
+	eventually(t, 3*time.Second, "it was stopped", func() bool {
+		_, end := w.lease.ends(0)
+		return w.Stats().Running == 0 && boottime() < end+time.Second
+	})
+	l.with(func() { l.deaf = false })
+	got := map[rpc.Ref]finish{}
+	for len(got) < 2 {
+		f := receive(t, l.finished, 5*time.Second)
+		got[f.Ref] = f
+	}
+	if f := got[item.Ref]; job.Outcome(f.Outcome) != job.OutcomeLost {
+		t.Errorf("got %+v", f)
+	}
+	if f := got[continues.Ref]; job.Outcome(f.Outcome) != job.OutcomeSuccess {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestFollowStreams(t *testing.T) {
+	l := newLeader(t)
+	dir := t.TempDir()
+	startWorker(t, l, withExec(dir))
+	item := l.item(sh(`printf a; echo ready > "$AXD_OUTPUT_FILE"; while ! test -e go; do sleep 0.02; done; printf b; sleep 0.05; printf c >&2`))
+	l.dispatch(item)
+	receive(t, l.started, 5*time.Second)
+	type out struct {
+		text string
+		err  error
+	}
+	results := make(chan out, 2)
+	begun := make(chan struct{}, 16)
+	for i := range 2 {
+		ref := item.Ref
+		if i == 1 {
+			ref.Token = "" // whatever runs
+		}
+		go func() {
+			var text bytes.Buffer
+			l.mu.Lock()
+			conn := l.conn
+			l.mu.Unlock()
+			err := conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: ref}, func(decode func(any) error) error {
+				var o rpc.Output
+				if err := decode(&o); err != nil {
+					return err
+				}
+				text.Write(o.Data)
+				begun <- struct{}{}
+				return nil
+			})
+			results <- out{text.String(), err}
+		}()
+	}
+	receive(t, begun, 5*time.Second)
+	receive(t, begun, 5*time.Second)
+	letGo(t, dir, item)
+	for range 2 {
+		if r := receive(t, results, 5*time.Second); r.err != nil || r.text != "abc" {
+			t.Errorf("got %q, %v", r.text, r.err)
+		}
+	}
+	if f := receive(t, l.finished, 5*time.Second); string(f.Stdout) != "ab" || string(f.Stderr) != "c" || string(f.Output) != "ready\n" {
+		t.Errorf("got %+v", f)
+	}
+	if err := l.conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: item.Ref}, nil); err == nil {
+		t.Error("an attempt that has ended can be followed")
+	}
+}
+
+// letGo lets a command go on that waits for the file "go" in its directory.
+func letGo(t *testing.T, dir string, item rpc.DispatchItem) {
+	t.Helper()
+	work := filepath.Join(dir, "attempts", "default", refName(item.Ref), "work")
+	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
