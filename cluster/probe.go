@@ -16,6 +16,7 @@ func (c *Cluster) probeLoop() {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
 	var complained time.Time
+	told := false
 	for {
 		select {
 		case <-c.ctx.Done():
@@ -30,13 +31,11 @@ func (c *Cluster) probeLoop() {
 			continue
 		}
 		err := &ConflictError{Other: rival}
-		if newcomer {
-			select {
-			case c.conflict <- err:
-				c.log.Error("cluster: name in use", "error", err)
-			default:
-			}
-		} else if now.Sub(complained) >= time.Minute {
+		if newcomer && !told {
+			told, complained = true, now
+			c.conflict <- err // has room for one
+		}
+		if now.Sub(complained) >= time.Minute {
 			complained = now
 			c.log.Error("cluster: a second process uses this name", "error", err)
 		}
