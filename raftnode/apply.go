@@ -120,6 +120,11 @@ func (a *applier) end(code int, err error) {
 // Snapshot makes a checkpoint before it returns, which costs milliseconds after
 // the flush that comes before.
 func (a *applier) Snapshot() (raft.FSMSnapshot, error) {
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	if a.closed {
+		return nil, raft.ErrRaftShutdown
+	}
 	cp, err := a.home.Checkpoint(a.applied.get())
 	if err != nil {
 		return nil, err

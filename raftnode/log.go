@@ -145,7 +145,7 @@ func (s *logStore) wipe() error {
 // term. Entries that aren't there don't conflict.
 func (s *logStore) conflicts(index, term uint64) (bool, error) {
 	first, last := s.index.bounds()
-	if index < first || index > last {
+	if index == 0 || index < first || index > last {
 		return false, nil
 	}
 	var l raft.Log
@@ -169,7 +169,7 @@ func (s *logStore) LastIndex() (uint64, error) {
 
 // GetLog reads an entry and checks it.
 func (s *logStore) GetLog(index uint64, l *raft.Log) error {
-	if first, last := s.index.bounds(); index < first || index > last {
+	if first, last := s.index.bounds(); index == 0 || index < first || index > last {
 		return raft.ErrLogNotFound
 	}
 	var missing bool

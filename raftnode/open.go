@@ -40,15 +40,15 @@ func (e *StartError) Unwrap() error { return e.Err }
 // and checks the whole log; a replica whose log, snapshots and state don't fit
 // together gets a *StartError.
 func Open(cfg Config) (*Node, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
-		return nil, err
-	}
 	return open(cfg, fsm.NewMachine(), nil)
 }
 
 // open takes the machine, and what to put around the log's backend.
 func open(cfg Config, m machine, wrap func(logBackend) logBackend) (*Node, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, err
 	}

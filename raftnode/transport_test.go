@@ -1,0 +1,208 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// pipeListener accepts in-memory connections.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { close(l.closed); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pair starts two transports that reach each other.
+func pair(t *testing.T) (a, b *transport) {
+	t.Helper()
+	listeners := map[string]*pipeListener{"a": newPipeListener(), "b": newPipeListener()}
+	logger := newRaftLogger(slog.New(slog.DiscardHandler))
+	make := func(name string) *transport {
+		return newTransport(Config{
+			Name: name, Listener: listeners[name], ElectionTimeout: time.Second,
+			Dial: func(ctx context.Context, name, _ string) (net.Conn, error) { return listeners[name].dial(ctx) },
+		}, func(string) (string, bool) { return "", true }, logger)
+	}
+	return make("a"), make("b")
+}
+
+func closeBoth(t *testing.T, a, b *transport) {
+	t.Helper()
+	if err := errors.Join(a.Close(), b.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTransportKeepsWhatRaftAsksFor(t *testing.T) {
+	var tr raft.Transport = &transport{}
+	if _, ok := tr.(raft.WithPreVote); !ok {
+		t.Error("PreVote would silently be off")
+	}
+	if _, ok := tr.(raft.WithClose); !ok {
+		t.Error("raft would not close the transport")
+	}
+}
+
+// A heartbeat must reach the main loop although raft has set a handler for it.
+func TestHeartbeatsHaveNoFastPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		b.SetHeartbeatHandler(func(raft.RPC) { t.Error("a heartbeat took the fast path") })
+		go func() {
+			rpc := <-b.Consumer()
+			rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: true}, nil)
+		}()
+		var resp raft.AppendEntriesResponse
+		heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("a")}, Term: 1}
+		if err := a.AppendEntries("b", "b", heartbeat, &resp); err != nil || !resp.Success {
+			t.Errorf("heartbeat: %+v, %v", resp, err)
+		}
+		if _, err := a.AppendEntriesPipeline("b", "b"); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+			t.Errorf("pipelining is on: %v", err)
+		}
+		closeBoth(t, a, b)
+	})
+}
+
+// D2: a sender that dies silently in the middle of a snapshot frees the
+// receiver's main loop in bounded time, and draining the rest costs no more.
+func TestStalledSenderFreesTheReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		hung, release := make(chan struct{}), make(chan struct{})
+		go func() {
+			body := io.MultiReader(&io.LimitedReader{R: zeros{}, N: 1 << 20}, blocked{hung, release})
+			var resp raft.InstallSnapshotResponse
+			_ = a.InstallSnapshot("b", "b", &raft.InstallSnapshotRequest{Size: 1 << 30}, &resp, body)
+		}()
+		rpc := <-b.Consumer()
+		began := time.Now()
+		n, err := io.Copy(io.Discard, rpc.Reader)
+		if err == nil || n == 0 {
+			t.Errorf("read %d bytes of a dead sender: %v", n, err)
+		}
+		if _, err := io.Copy(io.Discard, rpc.Reader); err == nil {
+			t.Error("draining went on")
+		}
+		if d := time.Since(began); d > 6*time.Second {
+			t.Errorf("the receiver was held for %v", d)
+		}
+		rpc.Respond(nil, errors.New("short read"))
+		<-hung
+		close(release)
+		closeBoth(t, a, b)
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// blocked is a disk that hangs: the sender's side of a silent death.
+type blocked struct{ hung, release chan struct{} }
+
+func (b blocked) Read([]byte) (int, error) {
+	close(b.hung)
+	<-b.release
+	return 0, io.ErrUnexpectedEOF
+}
+
+// The receiver gives idle connections up; the sender must not lose a request
+// to that.
+func TestIdleConnectionsAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		stop := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case rpc := <-b.Consumer():
+					rpc.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
+				case <-stop:
+					return
+				}
+			}
+		}()
+		for range 5 {
+			var resp raft.RequestVoteResponse
+			if err := a.RequestVote("b", "b", &raft.RequestVoteRequest{Term: 1}, &resp); err != nil || !resp.Granted {
+				t.Errorf("vote: %+v, %v", resp, err)
+			}
+			var hb raft.AppendEntriesResponse
+			if err := a.AppendEntries("b", "b", &raft.AppendEntriesRequest{Term: 1}, &hb); err != nil {
+				t.Errorf("after idling: %v", err)
+			}
+			time.Sleep(time.Minute)
+		}
+		close(stop)
+		closeBoth(t, a, b)
+	})
+}
+
+func TestDamagedEntriesDontReachRaft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		l := entries(1, 1, 1, 10)[0]
+		l.Extensions = seal(l)
+		l.Data[3] ^= 4
+		var resp raft.AppendEntriesResponse
+		err := a.AppendEntries("b", "b", &raft.AppendEntriesRequest{Term: 1, Entries: []*raft.Log{l}}, &resp)
+		if err == nil || resp.Success {
+			t.Errorf("a damaged entry was taken: %+v, %v", resp, err)
+		}
+		closeBoth(t, a, b)
+	})
+}
+
+func TestHeldVotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		a.held.Store(true)
+		var vote raft.RequestVoteResponse
+		if err := a.RequestVote("b", "b", &raft.RequestVoteRequest{}, &vote); !errors.Is(err, errHeld) {
+			t.Errorf("vote: %v", err)
+		}
+		var pre raft.RequestPreVoteResponse
+		if err := a.RequestPreVote("b", "b", &raft.RequestPreVoteRequest{}, &pre); !errors.Is(err, errHeld) {
+			t.Errorf("pre-vote: %v", err)
+		}
+		var now raft.TimeoutNowResponse
+		if err := b.TimeoutNow("a", "a", &raft.TimeoutNowRequest{}, &now); err == nil {
+			t.Error("took leadership over while votes are held back")
+		}
+		closeBoth(t, a, b)
+	})
+}
