@@ -1,34 +1,50 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// crashOften returns a file system that keeps crash clones of itself: one
-// before each change on disk with the given probability.
-func crashOften(rng *rand.Rand, percent int) (fs vfs.FS, mem *vfs.MemFS, clones *[]*vfs.MemFS) {
-	mem = vfs.NewCrashableMem()
-	clones = new([]*vfs.MemFS)
-	lock := make(chan struct{}, 1) // the engine's goroutines change files too
-	fs = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsRead {
-			return nil
-		}
-		lock <- struct{}{}
-		defer func() { <-lock }()
-		if rng.IntN(100) < percent {
-			*clones = append(*clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}))
+// crasher keeps crash clones of a file system: one before each change on disk
+// with the given probability.
+type crasher struct {
+	mem     *vfs.MemFS
+	percent int
+
+	mu     sync.Mutex // the engine's goroutines change files too
+	rng    *rand.Rand
+	clones []*vfs.MemFS
+}
+
+func newCrasher(seed uint64, percent int) *crasher {
+	return &crasher{mem: vfs.NewCrashableMem(), percent: percent, rng: rand.New(rand.NewPCG(seed, 3))}
+}
+
+func (c *crasher) fs() vfs.FS {
+	return errorfs.Wrap(c.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			c.crash(c.percent, 50)
 		}
 		return nil
 	}))
-	return fs, mem, clones
+}
+
+// crash keeps a clone with some of the data that was not synced.
+func (c *crasher) crash(percent, unsynced int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rng.IntN(100) < percent {
+		c.clones = append(c.clones, c.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: c.rng}))
+	}
 }
 
 // Without a write-ahead log, a crash at any moment must leave the batches up to
@@ -37,18 +53,23 @@ func TestCrashLeavesPrefixOfBatches(t *testing.T) {
 	crashes := 0
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		fs, mem, clones := crashOften(rng, 3)
-		if err := (disk{mem}).makeDir("d"); err != nil {
+		c := newCrasher(seed, 3)
+		if err := (disk{c.mem}).makeDir("d"); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(fs, "d/state", small(t))
+		opts := small(t)
+		empty, err := Open(c.mem, "d/state", opts) // crashes while it is made are TestHomeCrash's
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (disk{mem}).syncDir("d"); err != nil {
+		closeAll(t, empty)
+		if err := (disk{c.mem}).syncDir("d"); err != nil {
 			t.Fatal(err)
 		}
-		*clones = nil
+		s, err := Open(c.fs(), "d/state", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
 		states := []map[string]string{{}}
 		flushed := map[*vfs.MemFS]int{} // clones taken after a flush hold at least that
 		for i := 1; i <= 150; i++ {
@@ -58,20 +79,19 @@ func TestCrashLeavesPrefixOfBatches(t *testing.T) {
 				if err := s.Flush(); err != nil {
 					t.Fatal(err)
 				}
-				clone := mem.CrashClone(vfs.CrashCloneCfg{})
-				flushed[clone] = i
+				flushed[c.mem.CrashClone(vfs.CrashCloneCfg{})] = i
 			case 1:
-				*clones = append(*clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 30, RNG: rng}))
+				c.crash(100, 30)
 			}
 		}
 		closeAll(t, s)
-		for _, clone := range *clones {
+		for _, clone := range c.clones {
 			checkPrefix(t, clone, states, 0)
 		}
 		for clone, least := range flushed {
 			checkPrefix(t, clone, states, least)
 		}
-		crashes += len(*clones) + len(flushed)
+		crashes += len(c.clones) + len(flushed)
 	}
 	if crashes < 100 {
 		t.Errorf("only %d crashes were tried", crashes)
@@ -145,12 +165,11 @@ func TestHomeCrash(t *testing.T) {
 	stream := snapshotStream(t, source, SnapshotMeta{Index: 1010, Term: 3})
 
 	outcomes := map[string]int{}
-	for seed := range uint64(3) {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		fs, _, clones := crashOften(rng, 15)
-		states := homeLife(t, fs, rng, stream)
+	for seed := range uint64(2) {
+		c := newCrasher(seed, 8)
+		states := homeLife(t, c.fs(), rand.New(rand.NewPCG(seed, 2)), stream)
 		states = append(states, received)
-		for _, clone := range *clones {
+		for _, clone := range c.clones {
 			outcomes[checkHome(t, clone, states, received)]++
 		}
 	}
@@ -253,17 +272,19 @@ func checkHome(t *testing.T, fs vfs.FS, states []map[string]string, received map
 	return "own state"
 }
 
-// checkSnapshot installs a listed snapshot into another home and looks at it.
+// checkSnapshot reads a listed snapshot, as a stream and as a state.
 func checkSnapshot(t *testing.T, h *Home, m SnapshotMeta, states []map[string]string) {
 	t.Helper()
-	other := newHome(t, vfs.NewMem())
-	defer closeAll(t, other)
-	id := receive(t, other, m, readAll(t, h, m.ID))
-	if err := other.Install(id); err != nil {
+	if _, err := Verify(bytes.NewReader(readAll(t, h, m.ID))); err != nil {
+		t.Errorf("snapshot %s: %v", m.ID, err)
+	}
+	copied, err := Open(h.fs.FS, h.fs.PathJoin(h.snapshotPath(m.ID), stateDir), h.opts)
+	if err != nil {
 		t.Errorf("snapshot %s: %v", m.ID, err)
 		return
 	}
-	v := other.State().View()
+	defer closeAll(t, copied)
+	v := copied.View()
 	defer v.Close()
 	rows := rowsOf(v)
 	for _, s := range states {
@@ -272,4 +293,37 @@ func checkSnapshot(t *testing.T, h *Home, m SnapshotMeta, states []map[string]st
 		}
 	}
 	t.Errorf("snapshot %s of %d rows, applied %d, is no state that was at %d", m.ID, len(rows), appliedOf(rows), m.Applied)
+}
+
+// What a marker names must be on disk before the marker can be.
+func TestMarkerFollowsManifest(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	if err := (disk{mem}).makeDir("d"); err != nil {
+		t.Fatal(err)
+	}
+	markers := 0
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		_, name, found := strings.Cut(mem.PathBase(op.Path), "MANIFEST-")
+		if op.Kind != errorfs.OpCreate || !found || !strings.HasPrefix(mem.PathBase(op.Path), markerPrefix) {
+			return nil
+		}
+		markers++
+		if err := (disk{mem}).syncDir("d"); err != nil {
+			t.Error(err)
+		}
+		if _, err := mem.CrashClone(vfs.CrashCloneCfg{}).Stat("d/state/MANIFEST-" + name); err != nil {
+			t.Errorf("marker %s before its manifest: %v", op.Path, err)
+		}
+		return nil
+	}))
+	for range 2 {
+		s, err := Open(fs, "d/state", small(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAll(t, s)
+	}
+	if markers != 2 {
+		t.Errorf("%d markers were made", markers)
+	}
 }

@@ -29,15 +29,16 @@ type Options struct {
 	// rows live there; up to memTables of them are held, so it also bounds how
 	// much is replayed from the log after a crash.
 	MemTableBytes int64
-	// CacheBytes is the size of the cache of uncompressed blocks, 32 MiB by
-	// default: enough for the index and filter blocks of 10 million tasks' tables
-	// and the rows at work; the page cache does the rest.
+	// CacheBytes is the size of the cache of uncompressed blocks, 64 MiB by
+	// default: the tables' filters take 5 bytes a waiting task, and a Get of an
+	// absent key is cheap only while they fit; 10 million tasks need 50 MB. Rows
+	// can be read again from the page cache.
 	CacheBytes int64
 }
 
 const (
 	defaultMemTableBytes = 16 << 20
-	defaultCacheBytes    = 32 << 20
+	defaultCacheBytes    = 64 << 20
 
 	// memTables counts the one that takes writes, one being flushed, and one
 	// waiting, so that a slow card's flush of a second doesn't stop apply.
@@ -72,11 +73,13 @@ func (o Options) withDefaults() Options {
 // engine translates to Pebble's options.
 func (o Options) engine(fs vfs.FS) *pebble.Options {
 	e := &pebble.Options{
-		FS:                          fs,
-		ErrorIfNotExists:            !o.Create,
-		DisableWAL:                  true,
-		FormatMajorVersion:          pebble.FormatNewest,
-		CacheSize:                   o.CacheBytes,
+		FS:                 fs,
+		ErrorIfNotExists:   !o.Create,
+		DisableWAL:         true,
+		FormatMajorVersion: pebble.FormatNewest,
+		// Pebble takes the memtables' memory out of the cache: without their
+		// share in it, no block would ever be cached.
+		CacheSize:                   o.CacheBytes + memTables*o.MemTableBytes,
 		MemTableSize:                uint64(o.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       l0Compact,
