@@ -28,5 +28,6 @@ func (a *apply) deleteJob(c *DeleteJob) Result {
 		a.delete(a.key)
 	}
 	delete(a.jobs, jobName{c.Namespace, c.Name})
+	a.event(Event{Kind: EventJobChanged})
 	return Result{Changed: true}
 }

@@ -34,6 +34,7 @@ func (a *apply) putJob(c *PutJob) Result {
 		a.delete(a.key)
 	}
 	a.jobs[jobName{j.Namespace, j.Name}] = j
+	a.event(Event{Kind: EventJobChanged})
 	return Result{Version: j.Version, Changed: true}
 }
 

@@ -41,9 +41,9 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec) SubmitResult {
 	}
 	a.write(nil, t)
 	if t.HasBody {
-		v := mustEncode(a.codec, &Body{Executor: spec.Executor, Payload: spec.Payload})
 		a.key = a.key.body(t.Ref())
-		a.set(a.key, v)
+		a.value = a.codec.appendBody(a.value[:0], &Body{Executor: spec.Executor, Payload: spec.Payload})
+		a.set(a.key, a.value)
 	}
 	a.event(Event{Kind: EventPending, Task: t})
 	return SubmitResult{Task: t}
@@ -60,7 +60,7 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec) (*Task, *job.Error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, kind := spec.Policy, spec.Kind()
+	policy, offer := spec.Policy, spec.Offer()
 	if spec.Job != "" {
 		j, ok := a.job(namespace, spec.Job)
 		if !ok {
@@ -72,10 +72,10 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec) (*Task, *job.Error) {
 		}
 	}
 	t := &Task{
-		Namespace: namespace, State: job.Pending, Job: spec.Job, Kind: kind, Policy: spec.Policy,
+		Namespace: namespace, State: job.Pending, Job: spec.Job, Offer: offer, Policy: spec.Policy,
 		Due: due, Created: a.now, MaxRetries: policy.RetryOrDefault().MaxRetries,
 		IdempotencyKey: spec.IdempotencyKey,
-		HasBody:        kind != "" || len(spec.Payload) > 0,
+		HasBody:        offer != "" || len(spec.Payload) > 0,
 	}
 	t.Policy.Priority = policy.PriorityOrDefault()
 	return t, nil

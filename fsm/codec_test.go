@@ -80,6 +80,7 @@ func reads[T any](t *testing.T, encode func(*T) []byte) {
 func TestRowsWrittenByHandReadByTags(t *testing.T) {
 	c := newCodec()
 	reads(t, func(v *Task) []byte { return c.appendTask(nil, v) })
+	reads(t, func(v *Body) []byte { return c.appendBody(nil, v) })
 	reads(t, func(v *Attempt) []byte { return appendAttempt(nil, v) })
 	reads(t, func(v *metaRow) []byte { return appendMeta(nil, v) })
 	plainTask := Task{State: job.Pending, Policy: job.Policy{Priority: job.Low}}

@@ -78,6 +78,14 @@ type taskQuery struct {
 }
 
 func newTaskQuery(r Reader, f TaskFilter, now int64) (*taskQuery, error) {
+	for _, name := range [][2]string{{"namespace", f.Namespace}, {"job", f.Job}, {"worker", f.Worker}} {
+		if name[1] == "" {
+			continue
+		}
+		if err := job.ValidateName(name[0], name[1]); err != nil {
+			return nil, err
+		}
+	}
 	q := &taskQuery{r: r, f: f, now: now, jobs: map[jobName]job.Policy{}}
 	if f.State == "" {
 		return q, nil

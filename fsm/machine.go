@@ -24,6 +24,7 @@ const (
 	maxCachedCounters = 1 << 14
 	maxCachedJobs     = 1 << 12
 	maxCachedWorkers  = 1 << 12
+	maxCachedActive   = 1 << 14
 )
 
 // Machine applies entries to state. It holds only caches of state, which never
@@ -41,9 +42,16 @@ type Machine struct {
 	changed  []*counter // since the last flush
 	jobs     map[jobName]*Job
 	workers  map[string]*Worker
+	active   map[TaskRef]heldTask
 }
 
 type jobName struct{ namespace, name string }
+
+// heldTask is a task that a worker holds, with its current attempt.
+type heldTask struct {
+	task    *Task
+	attempt *Attempt // nil: not remembered
+}
 
 // NewMachine returns a machine for a state.
 func NewMachine() *Machine {
@@ -63,6 +71,7 @@ func (m *Machine) Reset() {
 	m.changed = nil
 	m.jobs = map[jobName]*Job{}
 	m.workers = map[string]*Worker{}
+	m.active = map[TaskRef]heldTask{}
 }
 
 // Apply applies one encoded Entry and returns one result per command, and
@@ -223,6 +232,9 @@ func (a *apply) trim() {
 	}
 	if len(a.workers) > maxCachedWorkers {
 		a.workers = map[string]*Worker{}
+	}
+	if len(a.active) > maxCachedActive {
+		a.active = map[TaskRef]heldTask{}
 	}
 }
 

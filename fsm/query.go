@@ -269,8 +269,13 @@ func StateHash(r Reader) uint64 {
 	return d.Sum64()
 }
 
-// Expirable reports whether an Expire with this limit would delete anything at
-// the given time: two short reads, so that an idle leader proposes nothing.
+// maxLowLag is how far, in milliseconds, a low mark may lie behind the first
+// row of its index before it is worth an entry to move it.
+const maxLowLag = 60_000
+
+// Expirable reports whether an Expire with this limit is worth an entry at the
+// given time: it would delete something, or move a low mark that lies far
+// behind. A few short reads, so that an idle leader proposes nothing.
 func Expirable(r Reader, endedBefore, now int64) bool {
 	found := false
 	some := func(_, _ []byte) bool {
@@ -281,5 +286,27 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 	if !found {
 		r.Ascend(key{tableEnded}, key{tableEnded}.time(min(endedBefore, now)), some)
 	}
+	for _, p := range job.Priorities {
+		found = found || lowLags(r, p)
+	}
 	return found
+}
+
+// lowLags reports whether the low mark of a priority lies far behind its first
+// row; without a row, behind the last entry, so that an idle cluster stays idle.
+func lowLags(r Reader, p job.Priority) bool {
+	var mark int64
+	table := key{tableDue, byte(p)}
+	low := readLow(r, p)
+	if low != nil {
+		mark = readKey(append(table, low...)[1:]).time()
+	}
+	first := readMeta(r).Clock
+	r.Ascend(append(table, low...), prefixEnd(table), func(k, _ []byte) bool {
+		kr := readKey(k)
+		kr.u8()
+		first = kr.time()
+		return false
+	})
+	return first > mark+maxLowLag
 }

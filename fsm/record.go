@@ -11,7 +11,7 @@ type Task struct {
 	Version   uint64     `msgpack:"v"` // +1 with each write
 	State     job.State  `msgpack:"s"`
 	Job       string     `msgpack:"j,omitempty"` // empty: the body holds the executor
-	Kind      string     `msgpack:"K,omitempty"` // executor kind of a task without job
+	Offer     string     `msgpack:"K,omitempty"` // what a worker must offer to run a task without job; see job.Executor.Offer
 	Policy    job.Policy `msgpack:"p"`           // what the submit said otherwise than the job; priority always set
 
 	Due        int64 `msgpack:"d"`

@@ -146,7 +146,7 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.uint('v', t.Version)
 	w.uint('s', uint64(t.State))
 	w.str('j', t.Job)
-	w.str('K', t.Kind)
+	w.str('K', t.Offer)
 	w.field('p')
 	w.b = c.appendPolicy(w.b, &t.Policy)
 	w.int('d', t.Due)
@@ -185,6 +185,17 @@ func (c *codec) appendPolicy(b []byte, p *job.Policy) []byte {
 func plain(p *job.Policy) bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil && p.Retry == nil &&
 		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.Idempotent == nil && p.OnDisconnect == ""
+}
+
+// appendBody appends a Body's row.
+func (c *codec) appendBody(b []byte, body *Body) []byte {
+	w := beginRow(b)
+	if body.Executor.Kind() != "" {
+		w.field('x')
+		w.b = append(w.b, mustEncode(c, &body.Executor)...)
+	}
+	w.bytes('p', body.Payload)
+	return w.end()
 }
 
 // appendAttempt appends an Attempt's row.

@@ -250,7 +250,7 @@ func (e *scriptEnv) showTask(b *strings.Builder, t *Task) {
 	}
 	add(t.Retry, "retry")
 	add(t.Job != "", "job %s", t.Job)
-	add(t.Kind != "", "kind %s", t.Kind)
+	add(t.Offer != "", "offer %s", t.Offer)
 	add(t.Attempt > 0, "attempt %d", t.Attempt)
 	add(t.Retries > 0, "retries %d/%d", t.Retries, t.MaxRetries)
 	add(!t.LastToken.IsZero(), "token %s last %s", e.token(t.Token), e.token(t.LastToken))
@@ -301,7 +301,7 @@ func (e *scriptEnv) showAttempt(b *strings.Builder, a *Attempt) {
 func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
-		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventWorkerChanged: "worker changed",
+		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {

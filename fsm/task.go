@@ -16,8 +16,11 @@ func (t *Task) dueKey() DueKey { return DueKey{Due: t.Due, ID: t.ID, Namespace: 
 // in tableEnded.
 func (t *Task) retainFrom() int64 { return max(t.Ended, t.KeyExpiry) }
 
-// task reads a task; the copy is the caller's.
+// task reads a task, an active one through the cache; the caller must not change it.
 func (a *apply) task(ref TaskRef) (*Task, bool) {
+	if held, ok := a.active[ref]; ok {
+		return held.task, true
+	}
 	a.key = a.key.task(ref)
 	b, ok := a.tx.Get(a.key)
 	if !ok {
@@ -53,6 +56,7 @@ func (a *apply) write(old, t *Task) {
 	a.key = a.key.task(ref)
 	a.value = a.codec.appendTask(a.value[:0], t)
 	a.set(a.key, a.value)
+	a.remember(ref, t)
 	a.moveDue(old, t)
 	if old == nil {
 		if t.Job != "" {
@@ -80,6 +84,17 @@ func (a *apply) write(old, t *Task) {
 		a.key = a.key.ended(t.retainFrom(), ref)
 		a.set(a.key, nil)
 	}
+}
+
+// remember keeps the cache of active tasks. After write nobody changes t.
+func (a *apply) remember(ref TaskRef, t *Task) {
+	if !t.State.Active() {
+		delete(a.active, ref)
+		return
+	}
+	held := a.active[ref]
+	held.task = t
+	a.active[ref] = held
 }
 
 // moveDue keeps the due index equal to the pending tasks.
@@ -131,6 +146,10 @@ func (a *apply) attempt(ref TaskRef, n uint32) (*Attempt, bool) {
 
 // currentAttempt reads the attempt that an active task has by invariant.
 func (a *apply) currentAttempt(t *Task) *Attempt {
+	if held := a.active[t.Ref()]; held.attempt != nil {
+		at := *held.attempt
+		return &at
+	}
 	at, ok := a.attempt(t.Ref(), t.Attempt)
 	if !ok {
 		panic(fmt.Sprintf("fsm: the state is damaged: task %s has no attempt %d", t.ID, t.Attempt))
@@ -142,6 +161,10 @@ func (a *apply) putAttempt(ref TaskRef, at *Attempt) {
 	a.key = a.key.attempt(ref, at.Number)
 	a.value = appendAttempt(a.value[:0], at)
 	a.set(a.key, a.value)
+	if held, ok := a.active[ref]; ok && held.task.Attempt == at.Number {
+		held.attempt = at
+		a.active[ref] = held
+	}
 }
 
 // putActive writes the row that says which attempt a worker holds.
