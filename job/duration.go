@@ -110,9 +110,9 @@ func FormatTime(ms int64) string {
 // ParseTime reads RFC 3339 with an offset into Unix milliseconds, rounded up so
 // that nothing runs before its time. The result lies between 1970 and MaxTime.
 func ParseTime(s string) (int64, error) {
-	var t time.Time
-	// UnmarshalText keeps to RFC 3339 strictly; time.Parse lets "T2:00:00Z" pass.
-	if err := t.UnmarshalText([]byte(s)); err != nil {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	// time.Parse lets an hour of one digit and a comma before the fraction pass.
+	if err != nil || s[len("2026-12-01T02")] != ':' || strings.Contains(s, ",") {
 		return 0, Invalid("", `must be an RFC 3339 time with an offset, such as "2026-12-01T02:00:00Z" (encode "+" as %2B in a URL)`, s)
 	}
 	ms := t.UnixMilli()

@@ -20,6 +20,15 @@ func (e Executor) Kind() string {
 	return ""
 }
 
+// Offer names what a worker must offer to run the executor: "exec", "http" or
+// "handler:NAME".
+func (e Executor) Offer() string {
+	if e.Handler != "" {
+		return "handler:" + e.Handler
+	}
+	return e.Kind()
+}
+
 // Exec runs a command. There is no shell unless the command names one.
 type Exec struct {
 	Command []string          `msgpack:"c" json:"command"`
@@ -51,9 +60,9 @@ type HTTP struct {
 // slides down until it ends at Cap, but never starts below d/2.
 type Retry struct {
 	MaxRetries int      `msgpack:"m" json:"max_retries"`                // 0: one attempt in all; at most 1000
-	Initial    Duration `msgpack:"i" json:"initial"`                    // default 2s
-	Factor     float64  `msgpack:"f" json:"factor"`                     // default 2; at least 1
-	Cap        Duration `msgpack:"c" json:"cap"`                        // default 5m
+	Initial    Duration `msgpack:"i" json:"initial,omitzero"`           // 0 or absent: 2s, or Cap if that is shorter
+	Factor     float64  `msgpack:"f" json:"factor,omitzero"`            // 1 to 100; 0 or absent: 2
+	Cap        Duration `msgpack:"c" json:"cap,omitzero"`               // 0 or absent: 5m, or Initial if that is longer
 	Jitter     *float64 `msgpack:"j,omitempty" json:"jitter,omitempty"` // share of the delay that is drawn at random, 0 to 1; default 1
 }
 
