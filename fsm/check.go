@@ -128,8 +128,9 @@ func (c *checker) jobVersion(k, v []byte) {
 	}
 }
 
-func (c *checker) body(k, _ []byte) {
+func (c *checker) body(k, v []byte) {
 	ref := readKey(k).ref()
+	record[Body](c, k, v)
 	if t, ok := c.taskOf("body", ref); ok {
 		c.want(t.HasBody, "body of task %s: the task says it has none", ref.ID)
 	}

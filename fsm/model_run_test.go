@@ -18,6 +18,7 @@ func TestModel(t *testing.T) {
 			r.entry()
 		}
 		r.compareLists()
+		r.compareReplicas()
 	})
 }
 
@@ -30,6 +31,7 @@ type modelRun struct {
 	term  int64
 	at    int64
 	refs  []AttemptRef // every attempt there ever was
+	log   []logged
 }
 
 func (r *modelRun) entry() {
@@ -60,7 +62,9 @@ func (r *modelRun) entry() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := r.m.Apply(r.tx, Meta{Index: uint64(r.index), Term: uint64(r.term)}, encoded)
+	meta := Meta{Index: uint64(r.index), Term: uint64(r.term)}
+	r.log = append(r.log, logged{meta, encoded})
+	got, _, err := r.m.Apply(r.tx, meta, encoded)
 	if err != nil {
 		t.Fatal(err)
 	}
