@@ -4,4 +4,37 @@
 //	w, err := worker.New(worker.Config{Name: "w1", Join: []string{"127.0.0.1:7482"}})
 //	w.Handle("resize", func(ctx context.Context, t worker.Task) ([]byte, error) { ... })
 //	err = w.Run(ctx)
+//
+// # What ends an attempt
+//
+// Its own end, its time-out, a cancel, the end of the worker's lease, or the
+// worker's stop. A command's process group gets TERM and, after the job's grace,
+// KILL; what left the group is found too (see below). A handler's context ends,
+// and its http request is broken off: neither can be killed from outside, so
+// their effects need the fencing token as a guard.
+//
+// The lease is counted on CLOCK_BOOTTIME from when the answered heartbeat was
+// sent. TERM comes a grace before its end, but not in its first half; KILL comes
+// at its end. Jobs that say on_disconnect: continue are spared.
+//
+// # The supervisor
+//
+// Commands belong to a small process of their own (SupervisorMain), which knows
+// the lease. It kills them when the worker dies (its pipe ends), and when the
+// worker hangs or can't reach the leader (no renewal comes). When the supervisor
+// dies, the kernel kills the commands, and the worker what they left. It holds
+// every process of a command: by its session and process group, as the reaper of
+// orphans by a mark in their environment, and with a delegated cgroup v2 whatever
+// they do. When a command's first process ends, what it left running is ended as
+// well, within four seconds.
+//
+// # What is on disk
+//
+// With a data directory, each attempt has a start lock, made before anything
+// runs, and each result stays in a spool until the leader has committed it. A
+// worker that starts kills what its earlier life left, and reports as lost what
+// has no result. Start locks are not synced: they matter only while processes of
+// theirs may live.
+//
+// The package needs Linux.
 package worker

@@ -121,7 +121,7 @@ func (w *Worker) drain() error {
 		for _, a := range w.table.drain() {
 			w.table.stop(a, stopDrain)
 		}
-		err = w.awaitStopped(done)
+		err = w.awaitStopped(done, handlerGrace)
 	}
 	for deadline := time.Now().Add(lastDelivery); w.table.counts().Owed > 0 && time.Now().Before(deadline); {
 		time.Sleep(deliveryPoll)
@@ -136,8 +136,8 @@ const deliveryPoll = 10 * time.Millisecond // between two looks at what is owed,
 
 // awaitStopped waits for attempts that were told to stop. Commands are killed
 // after their grace, so they end; a handler that doesn't return is named.
-func (w *Worker) awaitStopped(done <-chan struct{}) error {
-	limit, calls := handlerGrace, []string{}
+func (w *Worker) awaitStopped(done <-chan struct{}, limit time.Duration) error {
+	var calls []string
 	for _, a := range w.table.drain() {
 		if a.executor.Kind() == "exec" {
 			limit = max(limit, time.Duration(a.item.GraceMS)*time.Millisecond+leftoverGrace+2*leftoverLimit)

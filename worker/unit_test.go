@@ -1,0 +1,240 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	servers := func() []string { return nil }
+	for field, cfg := range map[string]Config{
+		"name":       {Servers: servers},
+		"slots":      {Name: "w", Servers: servers, Slots: -1},
+		"drain_time": {Name: "w", Servers: servers, DrainTime: -1},
+		"join":       {Name: "w"},
+		"data_dir":   {Name: "w", Servers: servers, Exec: true, Supervisor: []string{"axd"}},
+		"supervisor": {Name: "w", Servers: servers, Exec: true, DataDir: "d"},
+		"labels":     {Name: "w", Servers: servers, Labels: map[string]string{"a b": ""}},
+	} {
+		_, err := New(cfg)
+		var e *job.Error
+		if !errors.As(err, &e) || e.Field != field {
+			t.Errorf("%s: got %v", field, err)
+		}
+	}
+	w, err := New(Config{Name: "w", Servers: servers})
+	if err != nil || w.cfg.Slots < 2 || w.cfg.DrainTime != defaultDrainTime {
+		t.Errorf("got %+v, %v", w, err)
+	}
+}
+
+func TestHandleRefusesProgrammersErrors(t *testing.T) {
+	w, err := New(Config{Name: "w", Servers: func() []string { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Handle("a", testHandlers["echo"])
+	for name, h := range map[string]HandlerFunc{"a": testHandlers["echo"], "b c": testHandlers["echo"], "d": nil} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("handler %q is taken", name)
+				}
+			}()
+			w.Handle(name, h)
+		}()
+	}
+}
+
+func TestTailIsTheLastBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 32).Draw(t, "limit")
+		tail := newTail(limit)
+		var all []byte
+		for _, b := range rapid.SliceOf(rapid.SliceOfN(rapid.Byte(), 0, 80)).Draw(t, "writes") {
+			tail.add(b)
+			all = append(all, b...)
+			want := all[max(0, len(all)-limit):]
+			if !bytes.Equal(tail.bytes(), want) || tail.skipped() != int64(len(all)-len(want)) {
+				t.Fatalf("got %q and %d skipped, want %q of %d", tail.bytes(), tail.skipped(), want, len(all))
+			}
+		}
+		if cap(tail.data) > 8*max(limit, 64) {
+			t.Fatalf("%d bytes are held for a tail of %d", cap(tail.data), limit)
+		}
+	})
+}
+
+func TestShortenKeepsCharactersWhole(t *testing.T) {
+	for in, want := range map[string]string{"short": "short", "0123456789": "0123456789", "0123456789a": "0123456…", "012345é89ab": "012345…"} {
+		if got := shorten(in, 10); got != want {
+			t.Errorf("%q: got %q", in, got)
+		}
+	}
+}
+
+func TestDecide(t *testing.T) {
+	const s = time.Second
+	lease := leaseView{until: 100 * s, ttl: 10 * s}
+	for name, c := range map[string]struct {
+		command command
+		now     time.Duration
+		act     action
+		reason  stopReason
+		next    time.Duration
+	}{
+		"quiet":                   {command{order: startOrder{Grace: int64(3 * s)}}, 90 * s, actNothing, stopNone, 97 * s},
+		"lease near its end":      {command{order: startOrder{Grace: int64(3 * s)}}, 97 * s, actTerm, stopLease, 97 * s},
+		"grace over half a lease": {command{order: startOrder{Grace: int64(60 * s)}}, 94 * s, actNothing, stopNone, 95 * s},
+		"lease over":              {command{}, 100 * s, actKill, stopLease, 100 * s},
+		"continue":                {command{order: startOrder{Continue: true}}, 500 * s, actNothing, stopNone, 1<<63 - 1},
+		"time-out":                {command{startedAt: 80 * s, order: startOrder{Timeout: int64(9 * s)}}, 89 * s, actTerm, stopTimeout, 89 * s},
+		"before the time-out":     {command{startedAt: 80 * s, order: startOrder{Timeout: int64(9 * s)}}, 89*s - 1, actNothing, stopNone, 89 * s},
+		"in its grace":            {command{killAt: 95 * s, reason: stopCancel}, 94 * s, actNothing, stopCancel, 95 * s},
+		"after its grace":         {command{killAt: 95 * s, reason: stopCancel}, 95 * s, actKill, stopCancel, 95 * s},
+		"grace cut by the lease":  {command{killAt: 120 * s, reason: stopTimeout}, 100 * s, actKill, stopLease, 100 * s},
+		"continue after TERM":     {command{killAt: 120 * s, reason: stopTimeout, order: startOrder{Continue: true}}, 100 * s, actNothing, stopTimeout, 120 * s},
+	} {
+		act, reason := c.command.decide(c.now, lease)
+		if act != c.act || reason != c.reason || c.command.next(lease) != c.next {
+			t.Errorf("%s: got %v %q, next %v", name, act, reason, c.command.next(lease))
+		}
+	}
+}
+
+func TestLeaseNeverShrinksAndEndsExactly(t *testing.T) {
+	now := 10 * time.Second
+	l := lease{local: func() time.Duration { return now }}
+	if l.valid() {
+		t.Error("valid before the first renewal")
+	}
+	l.renew(8*time.Second, 3*time.Second)
+	if _, extended := l.renew(7*time.Second, 3*time.Second); extended {
+		t.Error("an older answer extended it")
+	}
+	if !l.valid() {
+		t.Error("ended early")
+	}
+	now = 11 * time.Second
+	if l.valid() {
+		t.Error("valid at its end")
+	}
+}
+
+func TestClusterClockTrustsTheShortestTrip(t *testing.T) {
+	now := time.Duration(0)
+	c := clusterClock{local: func() time.Duration { return now }}
+	if c.at(0) != 0 {
+		t.Error("known before the first answer")
+	}
+	for _, s := range []struct{ sent, received, cluster time.Duration }{
+		{0, 900, 1_000_000 + 890}, {1000, 1002, 1_000_000 + 1001}, {2000, 2500, 1_000_000 + 2010},
+	} {
+		now = s.received * time.Millisecond
+		c.observe(int64(s.cluster), s.sent*time.Millisecond)
+	}
+	if got := c.at(5 * time.Second); got != 1_005_000 {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestSpoolSetsBrokenFilesAside(t *testing.T) {
+	s := spool{t.TempDir()}
+	ref := rpc.Ref{Namespace: "default", ID: [16]byte{1}, Token: job.Token{Index: 1}.String()}
+	entry := spooled{Ref: ref, Result: []byte("r")}
+	if err := s.put(entry); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"torn.tmp", "nonsense"} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second time finds the broken one set aside
+		entries, _, err := s.load()
+		if err != nil || len(entries) != 1 || entries[0].Ref != ref {
+			t.Errorf("got %v, %v", entries, err)
+		}
+	}
+	names, err := readNames(s.dir)
+	slices.Sort(names)
+	if err != nil || !slices.Equal(names, []string{refName(ref), "nonsense.broken"}) {
+		t.Errorf("got %v, %v", names, err)
+	}
+}
+
+func TestDataDirectoryHasOneOwner(t *testing.T) {
+	dir := t.TempDir()
+	d, err := openDir(dir, "w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDir(dir, "w1"); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "in use by another worker") {
+		t.Errorf("got %v", err)
+	}
+	if err := d.setCluster("c1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDir(dir, "w2"); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), `belongs to worker "w1"`) {
+		t.Errorf("got %v", err)
+	}
+	d, err = openDir(dir, "w1")
+	if err != nil || d.owner.ClusterID != "c1" {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	_ = d.close()
+}
+
+func TestStartLockIsTakenOnce(t *testing.T) {
+	d := dataDir{root: t.TempDir()}
+	a := d.attempt(rpc.Ref{Namespace: "default", ID: [16]byte{1}, Token: job.Token{Index: 1}.String()})
+	if err := a.take(startLock{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.take(startLock{}); !errors.Is(err, errStarted) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A bad frame must be an error, whatever its bytes.
+func FuzzReadFrame(f *testing.F) {
+	var buf bytes.Buffer
+	_ = writeFrame(bufio.NewWriter(&buf), order{Kill: &killOrder{Seq: 1, Reason: stopCancel}})
+	f.Add(buf.Bytes())
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0})
+	f.Add([]byte{0, 0, 0, 1, 0xc1})
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		var o order
+		_ = readFrame(bufio.NewReader(bytes.NewReader(b)), &o)
+	})
+}
+
+func TestCheckRefGuardsFileNames(t *testing.T) {
+	good := rpc.Ref{Namespace: "default", Token: job.Token{Index: 1}.String()}
+	if why := checkRef(good); why != "" {
+		t.Error(why)
+	}
+	for _, ns := range []string{"", "..", ".", "a/b", "../x", "a\x00"} {
+		if checkRef(rpc.Ref{Namespace: ns, Token: good.Token}) == "" {
+			t.Errorf("namespace %q is taken", ns)
+		}
+	}
+	if checkRef(rpc.Ref{Namespace: "default", Token: "../../x"}) == "" {
+		t.Error("a malformed token is taken")
+	}
+}
