@@ -28,6 +28,7 @@ func (it *item) key() fsm.DueKey {
 // frontier are in memory, the rest is left in the due index. The frontier
 // advances by scans; it moves back when a task before it finds no room.
 type dueWindow struct {
+	max      int // tasks of one priority
 	wheel    *wheel.Wheel[*item]
 	known    map[fsm.TaskRef]*item
 	count    [job.Low + 1]int        // of known, by priority
@@ -35,8 +36,8 @@ type dueWindow struct {
 	raise    [job.Low + 1][]*item    // due, record not yet read
 }
 
-func newDueWindow(now int64) dueWindow {
-	return dueWindow{wheel: wheel.New[*item](now), known: map[fsm.TaskRef]*item{}}
+func newDueWindow(now int64, most int) dueWindow {
+	return dueWindow{max: most, wheel: wheel.New[*item](now), known: map[fsm.TaskRef]*item{}}
 }
 
 func (d *dueWindow) len() int { return len(d.known) }
@@ -64,7 +65,7 @@ func (d *dueWindow) add(ref fsm.TaskRef, p job.Priority, due int64) {
 	if it.key().Compare(d.frontier[p]) >= 0 {
 		return
 	}
-	if d.count[p] >= maxLoaded {
+	if d.count[p] >= d.max {
 		d.frontier[p] = it.key()
 		return
 	}
@@ -104,7 +105,7 @@ func (l *loop) fill(now int64) (more bool) {
 	var r fsm.Reader
 	var release func()
 	for _, p := range job.Priorities {
-		if d.count[p] > maxLoaded/2 || d.frontier[p].Due > now+window/2 {
+		if d.count[p] > d.max/2 || d.frontier[p].Due > now+window/2 {
 			continue
 		}
 		if r == nil {
@@ -132,7 +133,7 @@ func (d *dueWindow) scan(r fsm.Reader, p job.Priority, before int64) (more bool)
 	last := rows[len(rows)-1].DueKey
 	last.Namespace += "\x00" // the smallest key after it
 	d.frontier[p] = last
-	return d.count[p] <= maxLoaded/2
+	return d.count[p] <= d.max/2
 }
 
 // raise advances the wheel and reads the records of tasks that came due, a

@@ -45,7 +45,7 @@ func (l *loop) onPending(t *fsm.Task) {
 	switch {
 	case it.key().Compare(l.due.frontier[p]) >= 0:
 		return
-	case l.due.count[p] >= maxLoaded:
+	case l.due.count[p] >= l.due.max:
 		l.due.frontier[p] = it.key()
 		return
 	}

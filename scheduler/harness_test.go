@@ -32,18 +32,21 @@ type cluster struct {
 	stop    func()
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T, change ...func(*Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, start: time.Now(), machine: fsm.NewMachine(), store: store.NewMemory()}
-	c.sched = New(Config{
+	cfg := Config{
 		Log: c, State: c, Logger: slog.New(slog.DiscardHandler),
 		Now:  func() int64 { return time.Now().UnixMilli() },
 		Mono: func() time.Duration { return time.Since(c.start) },
-	})
+	}
+	for _, fn := range change {
+		fn(&cfg)
+	}
+	c.sched = New(cfg)
 	c.lead()
 	t.Cleanup(func() {
 		c.stop()
-		synctest.Wait()
 		if err := c.store.Close(); err != nil {
 			t.Error(err)
 		}
@@ -186,6 +189,7 @@ func (c *cluster) worker(name string, slots int, takes time.Duration) *model {
 		c: c, name: name, boot: "b1", slots: slots, takes: takes,
 		held: map[fsm.AttemptRef]uint32{}, kills: map[fsm.AttemptRef]KillReason{},
 	}
+	c.t.Cleanup(m.disconnect)
 	return m
 }
 

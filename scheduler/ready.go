@@ -19,19 +19,11 @@ type shape struct {
 // shape computes a task's shape from its record and its job's.
 func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
 	policy, executor, _ := l.policy(r, t)
-	offer := t.Kind
+	offer := t.Offer
 	if t.Job != "" {
-		offer = Offer(executor)
+		offer = executor.Offer()
 	}
 	return shape{offer: offer, labels: labelsKey(policy.Selector)}
-}
-
-// Offer names what a worker must offer to run an executor.
-func Offer(e job.Executor) string {
-	if e.Handler != "" {
-		return "handler:" + e.Handler
-	}
-	return e.Kind()
 }
 
 func labelsKey(labels map[string]string) string {

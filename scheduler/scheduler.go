@@ -34,23 +34,24 @@ type Config struct {
 	LeaseTTL  time.Duration // of a worker; default 10s
 	LeaseSlop time.Duration // waited beyond the TTL before attempts are lost; default 2s
 	Retention time.Duration // of ended tasks; default 7 days
+	MaxLoaded int           // tasks held in memory per priority, due and soon due; default 20,000
 }
 
 // The bounds of the loop's memory and of one turn's work.
 const (
-	maxLoaded       = 20_000                 // tasks held in memory per priority, due and soon due
-	window          = 10_000                 // ms ahead of now that the wheel is filled
-	maxScan         = 500                    // due index rows read per priority and turn
-	maxRaise        = 500                    // task records read per turn to become ready
-	maxAssign       = 500                    // tasks in one assign
-	maxAssigning    = 4                      // assigns in flight
-	maxInbox        = 100_000                // messages waiting for the loop
-	maxLose         = 500                    // attempts in one lose
-	houseInterval   = 500 * time.Millisecond // between looks at leases and back-stops
-	expireInterval  = 2 * time.Second        // between looks for records past their retention
-	backstopMargin  = 1500 * time.Millisecond
-	backstopRepeat  = 5 * time.Second
-	maxBackstopScan = 1000
+	maxLoaded      = 20_000                 // tasks held in memory per priority, due and soon due
+	window         = 10_000                 // ms ahead of now that the wheel is filled
+	maxScan        = 500                    // due index rows read per priority and turn
+	maxRaise       = 500                    // task records read per turn to become ready
+	maxAssign      = 500                    // tasks in one assign
+	maxAssigning   = 4                      // assigns in flight
+	maxInbox       = 100_000                // messages waiting for the loop
+	maxLose        = 500                    // attempts in one lose
+	assignPause    = 100 * time.Millisecond // after an assign that could not be proposed
+	houseInterval  = 500 * time.Millisecond // between looks at leases and back-stops
+	expireInterval = 2 * time.Second        // between looks for records past their retention
+	backstopMargin = 1500 * time.Millisecond
+	backstopRepeat = 5 * time.Second
 )
 
 // Scheduler is the part of the loop that lives as long as the server; what
@@ -74,6 +75,9 @@ func New(cfg Config) *Scheduler {
 	}
 	if cfg.Retention == 0 {
 		cfg.Retention = 7 * 24 * time.Hour
+	}
+	if cfg.MaxLoaded == 0 {
+		cfg.MaxLoaded = 20_000
 	}
 	s := &Scheduler{cfg: cfg}
 	s.inbox.wake = make(chan struct{}, 1)
@@ -139,8 +143,9 @@ type loop struct {
 	workers map[string]*workerState
 	jobs    map[jobKey]*fsm.Job // nil entry: no such job
 
-	assigning  int // assign proposals in flight
-	dirty      bool
+	assigning  int           // assign proposals in flight
+	dirty      bool          // something changed that may let a task be assigned
+	nextMatch  time.Duration // not before: the last assign could not be proposed
 	nextHouse  time.Duration
 	nextExpire time.Duration
 	expiring   bool
@@ -157,7 +162,7 @@ func newLoop(s *Scheduler, term uint64) *loop {
 func (l *loop) recover() {
 	old := l.workers
 	now := l.cfg.Now()
-	l.due = newDueWindow(now)
+	l.due = newDueWindow(now, l.cfg.MaxLoaded)
 	l.queues = newReadyQueues()
 	l.workers = map[string]*workerState{}
 	l.jobs = map[jobKey]*fsm.Job{}
@@ -184,7 +189,7 @@ func (l *loop) turn() time.Duration {
 	now, mono := l.cfg.Now(), l.cfg.Mono()
 	more := l.fill(now)
 	more = l.raise(now) || more
-	if l.dirty {
+	if l.dirty && mono >= l.nextMatch {
 		more = l.match() || more
 	}
 	if mono >= l.nextHouse {
@@ -208,6 +213,9 @@ func (l *loop) turn() time.Duration {
 // leases.
 func (l *loop) sleep(now int64, mono time.Duration) time.Duration {
 	d := max(l.nextHouse-mono, 0)
+	if l.dirty && l.nextMatch > mono {
+		d = min(d, l.nextMatch-mono)
+	}
 	if next, ok := l.due.next(); ok {
 		d = min(d, time.Duration(max(next-now, 0))*time.Millisecond)
 	}

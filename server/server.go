@@ -132,9 +132,6 @@ func (s *Server) startGossip() (*cluster.Cluster, error) {
 			RPC: s.cfg.advertiseRPC(), HTTP: s.http.Addr().String(), Version: s.cfg.Version,
 		},
 		Bind: s.cfg.Gossip, Join: s.cfg.Join, Logger: s.log,
-		OnConflict: func(m cluster.Member) {
-			s.fail(fmt.Errorf("another server named %s is alive at %s: every server needs its own --name", m.Name, m.Gossip))
-		},
 	})
 }
 
@@ -187,6 +184,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		s.leave()
 	case err = <-s.failed:
+	case err = <-s.gossip.Conflict():
 	}
 	drain, cancel := context.WithTimeout(context.Background(), httpDrain)
 	defer cancel()
