@@ -1,7 +1,10 @@
 package fsm
 
 import (
+	"bytes"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,7 +41,7 @@ func fill(v reflect.Value, n *int64) {
 		}
 		v.Set(m)
 	case reflect.String:
-		v.SetString(strings.Repeat("s", int(*n)))
+		v.SetString(strconv.FormatInt(*n, 10))
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Float64:
@@ -87,6 +90,28 @@ func TestRowsWrittenByHandReadByTags(t *testing.T) {
 	var got Task
 	if err := decode(c.appendTask(nil, &plainTask), &got); err != nil || !reflect.DeepEqual(got, plainTask) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestSizesOfValues goes over the lengths and numbers at which the encoding
+// changes its form.
+func TestSizesOfValues(t *testing.T) {
+	for _, n := range []int{1, 31, 32, 255, 256, 65_535, 65_536} {
+		want := AttemptResult{Error: strings.Repeat("s", n), Stdout: bytes.Repeat([]byte{7}, n)}
+		var got AttemptResult
+		if err := decode(appendAttemptResult(nil, &want), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("length %d: %v", n, err)
+		}
+	}
+	for _, n := range []int64{
+		1, 127, 128, 255, 256, 65_535, 65_536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64, -1, -32, -33, math.MinInt64,
+	} {
+		code := int(n)
+		want := AttemptResult{Started: n, ExitCode: &code}
+		var got AttemptResult
+		if err := decode(appendAttemptResult(nil, &want), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("number %d: %+v, %v", n, got, err)
+		}
 	}
 }
 
