@@ -55,8 +55,10 @@ func TestKilledMemberIsSuspectThenDead(t *testing.T) {
 		for _, c := range []*Cluster{all[0], all[2]} {
 			w.within(20*time.Second, "dead", func() bool { return sees(c, RoleServer, "s2", Dead) })
 		}
-		w.during(10*time.Minute, "the dead are listed", func() bool { return !sees(all[0], RoleServer, "s2", Dead) })
-		w.within(time.Hour, "and forgotten", func() bool { _, ok := all[0].Member(RoleServer, "s2"); return !ok })
+		time.Sleep(5 * time.Minute) // long after memberlist forgot it
+		if !sees(all[0], RoleServer, "s2", Dead) {
+			t.Error("the dead are not listed")
+		}
 	})
 }
 
@@ -67,7 +69,7 @@ func TestHealthyMembersAreNeverSuspect(t *testing.T) {
 			w.start(RoleWorker, fmt.Sprintf("w%d", i), 10+i, nil)
 		}
 		time.Sleep(10 * time.Second)
-		w.during(2*time.Minute, "somebody is not alive", func() bool {
+		w.during(time.Minute, "somebody is not alive", func() bool {
 			for _, m := range all[0].Members() {
 				if m.Liveness != Alive {
 					return true
@@ -175,6 +177,9 @@ func TestForeignClusterIsIgnored(t *testing.T) {
 			_, b := stranger.Member(RoleServer, "s1")
 			return a || b
 		})
+		if n := ours.ml.NumMembers(); n != 3 {
+			t.Errorf("gossip goes on with %d members, strangers among them", n)
+		}
 		young.Update(func(m *Member) { m.ClusterID = "c1" })
 		if _, ok := young.Member(RoleServer, "x1"); ok {
 			t.Error("who turns out to be a stranger is listed")

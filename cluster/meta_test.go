@@ -115,6 +115,33 @@ func TestLogsAreQuiet(t *testing.T) {
 	}
 }
 
+// One address has one process, so who held it before has ended.
+func TestAddressTakenOverMeansDead(t *testing.T) {
+	r := newRoster(Member{Role: RoleServer, Name: "s1", Boot: "b"})
+	start := time.Now()
+	join := func(name string, port uint16, started time.Time) {
+		m := Member{Role: RoleServer, Name: name, Boot: "b", Started: started, Gossip: fmt.Sprintf("10.0.0.1:%d", port)}
+		n := node(m, nil)
+		n.Port = port
+		r.alive(n, m, start)
+	}
+	join("s1", 1, start) // ourselves
+	join("old1", 1, start.Add(-time.Hour))
+	join("new2", 2, start)
+	join("old2", 2, start.Add(-time.Hour))
+	join("s3", 3, start)
+	want := map[string]Liveness{"s1": Alive, "old1": Dead, "new2": Alive, "old2": Dead, "s3": Alive}
+	for _, m := range r.members() {
+		if m.Liveness != want[m.Name] {
+			t.Errorf("%s is %s, want %s", m.Name, m.Liveness, want[m.Name])
+		}
+		delete(want, m.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
 // A list of dead members stays short.
 func TestDeadAreForgotten(t *testing.T) {
 	r := newRoster(Member{Role: RoleServer, Name: "s1", Boot: "b"})

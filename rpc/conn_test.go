@@ -129,6 +129,13 @@ func TestBothSidesCall(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	for _, c := range []*Conn{server, worker} {
+		c.mu.Lock()
+		if n := len(c.pending) + len(c.served); n != 0 {
+			t.Errorf("%d calls are kept", n)
+		}
+		c.mu.Unlock()
+	}
 }
 
 func TestErrorsOfHandlers(t *testing.T) {
@@ -287,24 +294,26 @@ func TestNotificationsKeepTheirOrder(t *testing.T) {
 }
 
 func TestFullQueueMakesNotifyWait(t *testing.T) {
-	release := make(chan struct{})
-	_, worker := connect(t, func(context.Context, *Request) (any, error) {
-		<-release
-		return nil, nil
-	}, nil)
-	defer close(release)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for i := 0; ; i++ {
-		err := worker.Notify(ctx, "m", i)
-		if err == nil && i <= 4*queueEntries {
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		_, worker := connect(t, func(context.Context, *Request) (any, error) {
+			<-release
+			return nil, nil
+		}, nil)
+		defer close(release)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for i := 0; ; i++ {
+			err := worker.Notify(ctx, "m", i)
+			if err == nil && i <= 16*queueEntries {
+				continue
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNotSent) || i < 2*queueEntries {
+				t.Errorf("notification %d: %v", i, err)
+			}
+			return
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNotSent) || i < queueEntries {
-			t.Errorf("notification %d: %v", i, err)
-		}
-		return
-	}
+	})
 }
 
 func TestTooManyCallsAreRefused(t *testing.T) {
@@ -325,6 +334,10 @@ func TestTooManyCallsAreRefused(t *testing.T) {
 }
 
 func TestCallersWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, testCallersWait)
+}
+
+func testCallersWait(t *testing.T) {
 	var serving, most atomic.Int32
 	release := make(chan struct{})
 	_, worker := connect(t, func(context.Context, *Request) (any, error) {
@@ -341,8 +354,9 @@ func TestCallersWaitForTheirTurn(t *testing.T) {
 			}
 		})
 	}
-	for serving.Load() < MaxCalls {
-		time.Sleep(time.Millisecond)
+	synctest.Wait()
+	if n := serving.Load(); n != MaxCalls {
+		t.Errorf("%d are served", n)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

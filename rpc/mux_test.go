@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -53,7 +54,9 @@ func serveMux(t *testing.T, ln net.Listener, accept func(Hello) *Error) (m *Mux,
 	m = NewMux(ln)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- m.Serve(ctx, func() Hello { return helloS }, accept, echo) }()
+	go func() {
+		done <- m.Serve(ctx, func() Hello { return helloS }, accept, echo, WithLogger(slog.New(slog.DiscardHandler)))
+	}()
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -118,19 +121,22 @@ func TestMuxSharesOnePort(t *testing.T) {
 	if answer, _ := io.ReadAll(browser); len(answer) != 0 {
 		t.Errorf("the browser got %q", answer)
 	}
-	if got, want := m.Stats(), (MuxStats{Raft: 1, RPC: 1, Foreign: 1}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-
 	stop()
 	<-c.Done()
 	c.Wait()
+	if got, want := m.Stats(), (MuxStats{Raft: 1, RPC: 1, Foreign: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 	if _, err := m.Raft().Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("raft's listener after the end: %v", err)
 	}
 }
 
 func TestMuxRefusesByHello(t *testing.T) {
+	synctest.Test(t, testMuxRefuses)
+}
+
+func testMuxRefuses(t *testing.T) {
 	stranger := helloW
 	stranger.ClusterID = "c2"
 	unknown := helloW
@@ -167,6 +173,7 @@ func TestMuxRefusesByHello(t *testing.T) {
 			t.Errorf("%+v: %v", tt.self, err)
 		}
 	}
+	synctest.Wait()
 	if got := m.Stats(); got.Refused != 2 || got.RPC != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -259,6 +266,7 @@ func TestRaftThatAcceptsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			all = append(all, nc)
+			synctest.Wait() // they queue in order
 		}
 		if _, err := all[raftBacklog].Read(make([]byte, 1)); err != io.EOF {
 			t.Error(err)
