@@ -98,7 +98,7 @@ func TestBatchRefusedAsAWhole(t *testing.T) {
 func TestBatchChunks(t *testing.T) {
 	w := newWorld(t)
 	env := `{"exec":{"command":["a"],"env":{"E":"` + strings.Repeat("e", 60<<10) + `"}},"payload":%d}`
-	retry := `{"handler":"h","retry":{},"success_codes":[1],"timeout":"1s","grace":"1s","selector":{"a":"b"},"payload":%d}`
+	retry := `{"exec":{"command":["h"]},"retry":{},"success_codes":[1],"timeout":"1s","grace":"1s","selector":{"a":"b"},"payload":%d}`
 	tasks := repeated(1200, `{"handler":"h","payload":%d}`)
 	tasks = append(tasks, repeated(20, env)...)
 	tasks = append(tasks, repeated(3, `{"handler":"h","payload":[%d,"`+strings.Repeat("x", job.MaxPayload-20)+`"]}`)...)

@@ -179,7 +179,7 @@ func decodeMap(raw []byte, path string, v reflect.Value) *job.Error {
 		if err != nil {
 			return err
 		}
-		at := join(path, name)
+		at := path + "[" + job.Shorten(name) + "]"
 		k := reflect.ValueOf(name).Convert(v.Type().Key())
 		if v.MapIndex(k).IsValid() {
 			return doubled(at)

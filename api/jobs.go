@@ -13,7 +13,7 @@ import (
 // read, edited and put back.
 func (a *api) putJob(r *request) error {
 	name := r.name("name")
-	if err := checkName("name", name); err != nil {
+	if err := job.ValidateName("name", name); err != nil {
 		return err
 	}
 	var in client.Job
@@ -25,6 +25,9 @@ func (a *api) putJob(r *request) error {
 		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
 	case in.Namespace != "" && in.Namespace != r.namespace:
 		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
+	}
+	if err := in.Spec.Validate(); err != nil {
+		return err
 	}
 	result, wrong := a.propose(r.ctx, fsm.PutJob{Namespace: r.namespace, Name: name, Spec: in.Spec})
 	if wrong != nil {

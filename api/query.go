@@ -43,7 +43,7 @@ func parseQuery(raw string, read bool, known []string) (query, *job.Error) {
 	}
 	q := query{namespace: job.DefaultNamespace, values: values}
 	if ns := values.Get("namespace"); values.Has("namespace") {
-		if err := checkName("namespace", ns); err != nil {
+		if err := job.ValidateNamespace(ns); err != nil {
 			return query{}, err
 		}
 		q.namespace, q.hasNamespace = ns, true

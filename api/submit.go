@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/axd-project/axd/client"
@@ -91,8 +90,6 @@ func readTask(in *client.SubmitRequest, key string) (job.TaskSpec, *job.Error) {
 	switch {
 	case err != nil:
 		return spec, err
-	case len(in.Payload) > job.MaxPayload:
-		return spec, tooLarge("payload", "must be at most "+strconv.Itoa(job.MaxPayload)+" bytes", strconv.Itoa(len(in.Payload)))
 	case key != "" && in.IdempotencyKey != "" && key != in.IdempotencyKey:
 		return spec, job.Invalid("idempotency_key", "must equal the Idempotency-Key header, or be absent", in.IdempotencyKey)
 	case in.IdempotencyWindow != nil && *in.IdempotencyWindow <= 0:
@@ -105,7 +102,7 @@ func readTask(in *client.SubmitRequest, key string) (job.TaskSpec, *job.Error) {
 	if key != "" {
 		spec.IdempotencyKey = key
 	}
-	return spec, nil
+	return spec, spec.Validate()
 }
 
 // readTime reads the two ways to say when: at most one may be given.
