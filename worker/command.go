@@ -48,7 +48,6 @@ type command struct {
 	reason    stopReason
 	killAt    time.Duration
 	nextLook  time.Duration
-	startErr  error
 	note      string
 }
 
@@ -229,10 +228,10 @@ func (c *command) closePipes() {
 }
 
 // refusal tells why it never ran.
-func (c *command) refusal() *exitedReport {
-	r := &exitedReport{Seq: c.order.Seq, Reason: c.reason, Error: c.startErr.Error()}
+func (c *command) refusal(err error) *exitedReport {
+	r := &exitedReport{Seq: c.order.Seq, Reason: c.reason, Error: err.Error()}
 	var e *startError
-	if errors.As(c.startErr, &e) {
+	if errors.As(err, &e) {
 		r.Code, r.Error = e.code, e.text
 	}
 	return r

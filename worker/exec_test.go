@@ -56,6 +56,7 @@ MINE=1
 }
 
 func TestCommandOutcomes(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l, withExec(t.TempDir()))
 	for _, c := range []struct {
@@ -83,7 +84,10 @@ func TestCommandOutcomes(t *testing.T) {
 		item := l.item(c.x, func(i *rpc.DispatchItem) { i.SuccessCodes, i.TimeoutMS = c.codes, c.timeout })
 		l.dispatch(item)
 		if c.kill {
-			eventually(t, 2*time.Second, "it runs", func() bool { return w.table.find(item.Ref) != nil && w.table.find(item.Ref).started != 0 })
+			eventually(t, 5*time.Second, "it runs", func() bool {
+				h := w.table.held()
+				return len(h) == 1 && h[0].Running
+			})
 			l.kill(item.Ref, rpc.KillCancel)
 		}
 		f := receive(t, l.finished, 5*time.Second)
@@ -98,6 +102,7 @@ func TestCommandOutcomes(t *testing.T) {
 }
 
 func TestUserNeedsRoot(t *testing.T) {
+	t.Parallel()
 	self, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +125,7 @@ func TestUserNeedsRoot(t *testing.T) {
 }
 
 func TestCommandAsAnotherUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -168,6 +174,7 @@ func marked(dir string, item rpc.DispatchItem) []int {
 // Case K4-03: commands die with their worker, and the attempt ends as lost when
 // the worker is back.
 func TestKilledWorkerTakesItsCommandsAlong(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	dir := t.TempDir()
 	cmd := workerProcess(t, dir, l.addr)
@@ -195,7 +202,9 @@ func TestKilledWorkerTakesItsCommandsAlong(t *testing.T) {
 
 // A worker that hangs can't renew its lease, and its supervisor acts for it.
 func TestStoppedWorkersCommandsEndWithTheLease(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
+	l.with(func() { l.ttl = shortTTL })
 	dir := t.TempDir()
 	cmd := workerProcess(t, dir, l.addr)
 	receive(t, l.hellos, 5*time.Second)
@@ -206,8 +215,8 @@ func TestStoppedWorkersCommandsEndWithTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := time.Now()
-	eventually(t, testTTL+500*time.Millisecond, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
-	if took := time.Since(stopped); took < testTTL/2 {
+	eventually(t, shortTTL+500*time.Millisecond, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
+	if took := time.Since(stopped); took < shortTTL/3 {
 		t.Errorf("it was killed %v after the stop, long before its lease ended", took)
 	}
 	if err := cmd.Process.Signal(unix.SIGCONT); err != nil {
@@ -220,6 +229,7 @@ func TestStoppedWorkersCommandsEndWithTheLease(t *testing.T) {
 
 // Worker and supervisor may die together; then the next life kills the residue.
 func TestResidueOfAnEarlierLifeIsKilled(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d, err := openDir(dir, "w1")
 	if err != nil {
@@ -286,6 +296,7 @@ func TestForeignProcessesAreNoResidue(t *testing.T) {
 }
 
 func TestSupervisorDeathEndsAttemptsAsLost(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	dir := t.TempDir()
 	w, _ := startWorker(t, l, withExec(dir))
@@ -313,16 +324,19 @@ func TestSupervisorDeathEndsAttemptsAsLost(t *testing.T) {
 }
 
 func TestHangingSupervisorIsKilled(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
+	l.with(func() { l.ttl = shortTTL })
 	w, _ := startWorker(t, l, withExec(t.TempDir()))
 	link := w.super.current
 	if err := unix.Kill(link.cmd.Process.Pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, link.gone, 5*time.Second)
+	receive(t, link.gone, 10*time.Second)
 }
 
 func TestResultsOutliveARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	l := newLeader(t)
 	_, end := startWorker(t, l, withExec(dir))
@@ -345,6 +359,7 @@ func TestResultsOutliveARestart(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	dir := t.TempDir()
 	w, end := startWorker(t, l, withExec(dir), func(c *Config) { c.DrainTime, c.Slots = 700*time.Millisecond, 4 })

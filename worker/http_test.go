@@ -15,6 +15,7 @@ import (
 )
 
 func TestHTTP(t *testing.T) {
+	t.Parallel()
 	requests := make(chan *http.Request, 16)
 	bodies := make(chan string, 16)
 	mux := http.NewServeMux()
@@ -89,6 +90,7 @@ func TestHTTP(t *testing.T) {
 
 // A worker that is given gossip addresses finds the leader by itself.
 func TestFindsTheLeaderByGossip(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	server, err := cluster.Start(cluster.Config{
 		Self:   cluster.Member{Role: cluster.RoleServer, Name: "s1", Boot: "b1", RPC: l.addr},
@@ -120,6 +122,7 @@ func TestFindsTheLeaderByGossip(t *testing.T) {
 }
 
 func TestRunNamesHandlersThatDoNotReturn(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	defer close(release)
 	l := newLeader(t)

@@ -17,7 +17,10 @@ import (
 	"github.com/axd-project/axd/rpc"
 )
 
-const testTTL = 800 * time.Millisecond
+const (
+	longTTL  = 10 * time.Second        // for tests that aren't about the lease: a busy machine must not end it
+	shortTTL = 1500 * time.Millisecond // for those that are
+)
 
 // leader is a leader's side of worker sessions over real sockets, with knobs
 // for what goes wrong.
@@ -32,6 +35,7 @@ type leader struct {
 	giveBacks chan rpc.GiveBack
 
 	mu           sync.Mutex
+	ttl          time.Duration
 	term         uint64
 	conn         *rpc.Conn
 	redirect     string
@@ -60,7 +64,7 @@ func newLeaderAt(t *testing.T, address string) *leader {
 		return err == nil
 	})
 	l := &leader{
-		t: t, addr: ln.Addr().String(), term: 1,
+		t: t, addr: ln.Addr().String(), term: 1, ttl: longTTL,
 		hellos: make(chan rpc.WorkerHello, 64), started: make(chan rpc.Started, 64),
 		finished: make(chan finish, 64), giveBacks: make(chan rpc.GiveBack, 64),
 	}
@@ -97,13 +101,16 @@ func (l *leader) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if l.deaf {
+			return nil, &rpc.Error{Code: string(job.CodeNoLeader), Text: "no quorum"}
+		}
 		if l.redirect != "" {
 			return nil, &rpc.Error{Code: string(job.CodeNoLeader), Text: "not me", Leader: l.redirect}
 		}
 		l.conn = r.Conn
 		l.hellos <- h
 		return rpc.WorkerWelcome{
-			Term: l.term, LeaseMS: testTTL.Milliseconds(), HeartbeatMS: 50, Lease: true, NowMS: time.Now().UnixMilli(),
+			Term: l.term, LeaseMS: l.ttl.Milliseconds(), HeartbeatMS: 50, Lease: true, NowMS: time.Now().UnixMilli(),
 		}, nil
 	case rpc.MethodWorkerHeartbeat:
 		return l.onHeartbeat(ctx)

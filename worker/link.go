@@ -15,6 +15,7 @@ import (
 
 const (
 	orderQueue    = 2 * MaxSlots    // orders that wait for the supervisor to read
+	hangFloor     = 2 * time.Second // a supervisor that owes an answer for less is only slow
 	respawnPause  = time.Second     // between two starts of the supervisor
 	supervisorEnd = 8 * time.Second // for it to end after its pipe was closed: lastKill and some
 )
@@ -69,9 +70,8 @@ func (s *supervisors) renew(r renewOrder) {
 	if l == nil || l.dead() {
 		return
 	}
-	if l.hangs(time.Duration(r.TTL) / 2) {
-		s.log.Error("the supervisor does not answer and is killed with its commands")
-		l.kill()
+	if l.hangs(max(time.Duration(r.TTL)/2, hangFloor)) {
+		l.condemn("the supervisor does not answer and is killed with its commands")
 		return
 	}
 	l.send(order{Renew: &r})
@@ -95,6 +95,8 @@ type link struct {
 	orders chan order
 	gone   chan struct{} // closed when the process has ended
 	wg     sync.WaitGroup
+
+	condemned sync.Once
 
 	mu       sync.Mutex
 	seq      uint64
@@ -185,8 +187,7 @@ func (l *link) send(o order) {
 	case l.orders <- o:
 	case <-l.gone:
 	default:
-		l.log.Error("the supervisor reads nothing and is killed with its commands")
-		l.kill()
+		l.condemn("the supervisor reads nothing and is killed with its commands")
 	}
 }
 
@@ -200,6 +201,14 @@ func (l *link) hangs(limit time.Duration) bool {
 	}
 	l.strikes++
 	return l.strikes > 1
+}
+
+// condemn kills a supervisor that is of no use, saying why once.
+func (l *link) condemn(why string) {
+	l.condemned.Do(func() {
+		l.log.Error(why)
+		l.kill()
+	})
 }
 
 func (l *link) kill() { _ = l.cmd.Process.Kill() }

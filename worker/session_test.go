@@ -14,6 +14,7 @@ import (
 )
 
 func TestHelloDeclaresTheWorker(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w := newWorker(t, l, func(c *Config) { c.Labels, c.Version = map[string]string{"zone": "a"}, "v1" })
 	runWorker(t, w)
@@ -27,6 +28,7 @@ func TestHelloDeclaresTheWorker(t *testing.T) {
 }
 
 func TestHandlers(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	for _, c := range []struct {
@@ -67,6 +69,7 @@ func TestHandlers(t *testing.T) {
 
 // A short attempt costs one message, a longer one tells its start.
 func TestStartIsToldOfLongAttemptsAlone(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	startWorker(t, l)
 	short, long := l.item(handler("echo")), l.item(handler("slow"))
@@ -82,6 +85,7 @@ func TestStartIsToldOfLongAttemptsAlone(t *testing.T) {
 }
 
 func TestWhatCannotRunIsGivenBack(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	running := []rpc.DispatchItem{l.item(handler("wait")), l.item(handler("wait"))}
@@ -105,6 +109,7 @@ func TestWhatCannotRunIsGivenBack(t *testing.T) {
 }
 
 func TestSecondDispatchIsDropped(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	item := l.item(handler("wait"))
@@ -122,6 +127,7 @@ func TestSecondDispatchIsDropped(t *testing.T) {
 }
 
 func TestNewerAttemptWaitsForTheOlderOnesEnd(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	older := l.item(handler("wait"))
@@ -142,6 +148,7 @@ func TestNewerAttemptWaitsForTheOlderOnesEnd(t *testing.T) {
 }
 
 func TestDeposedLeadersDispatchIsDropped(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	l.with(func() { l.term = 7 })
@@ -164,6 +171,7 @@ func TestDeposedLeadersDispatchIsDropped(t *testing.T) {
 }
 
 func TestDeposedLeaderGetsNoSession(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	w.terms.see(9)
@@ -177,8 +185,9 @@ func TestDeposedLeaderGetsNoSession(t *testing.T) {
 }
 
 func TestFollowsTheWayToTheLeader(t *testing.T) {
+	t.Parallel()
 	l, other := newLeader(t), newLeader(t)
-	other.redirect = l.addr
+	other.with(func() { other.redirect = l.addr })
 	w := newWorker(t, l, func(c *Config) { c.Servers = func() []string { return []string{other.addr} } })
 	runWorker(t, w)
 	receive(t, l.hellos, time.Second)
@@ -187,8 +196,9 @@ func TestFollowsTheWayToTheLeader(t *testing.T) {
 // The leader may have counted the lease from when it got the heartbeat, so the
 // worker must not count from when it got the answer.
 func TestLeaseCountsFromSending(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
-	l.slow = 300 * time.Millisecond
+	l.with(func() { l.ttl, l.slow = shortTTL, 300*time.Millisecond })
 	w, _ := startWorker(t, l)
 	eventually(t, 3*time.Second, "a heartbeat was answered", func() bool {
 		l.mu.Lock()
@@ -207,13 +217,14 @@ func TestLeaseCountsFromSending(t *testing.T) {
 			return l.heartbeats > n
 		})
 		_, before := w.lease.ends(0)
-		if before > heard+testTTL-l.slow+100*time.Millisecond {
+		if before > heard+shortTTL-l.slow+100*time.Millisecond {
 			t.Errorf("the lease ends %v after the latest heartbeat came, which is not answered yet", before-heard)
 		}
 	}
 }
 
 func TestLostAnswerIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	l.with(func() { l.closeOnFirst = true })
@@ -235,6 +246,7 @@ func TestLostAnswerIsAskedForAgain(t *testing.T) {
 }
 
 func TestRefusedResultIsSentAgain(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	l.with(func() { l.refuse = &rpc.Error{Code: string(job.CodeOverloaded), Text: "full"} })
@@ -246,7 +258,9 @@ func TestRefusedResultIsSentAgain(t *testing.T) {
 }
 
 func TestHandlerStopsBeforeTheLeaseEnds(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
+	l.with(func() { l.ttl = shortTTL })
 	w, _ := startWorker(t, l)
 	item := l.item(handler("wait"))
 	continues := l.item(handler("slow"), func(i *rpc.DispatchItem) { i.Continue = true })
@@ -272,6 +286,7 @@ func TestHandlerStopsBeforeTheLeaseEnds(t *testing.T) {
 }
 
 func TestFollowStreams(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	dir := t.TempDir()
 	startWorker(t, l, withExec(dir))

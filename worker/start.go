@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,61 +29,69 @@ type startError struct {
 
 func (e *startError) Error() string { return e.text }
 
-// fork starts the command in a session and process group of its own. It must
-// run on the supervisor's starting thread, whose end would kill the command
+// forked is a command's first process, as the starting thread hands it to the
+// supervisor's loop.
+type forked struct {
+	process
+	at      time.Duration
+	feed    *stdinFeed
+	streams [2]*stream
+}
+
+// fork starts a command in a session and process group of its own. It must run
+// on the supervisor's starting thread, whose end would kill the command
 // (PR_SET_PDEATHSIG belongs to the thread).
-func (c *command) fork(out *outbox) error {
-	path, err := lookPath(c.order.Argv[0], c.order.Env, c.order.Dir)
+func fork(o *startOrder, group cgroup, out *outbox) (f forked, err error) {
+	path, err := lookPath(o.Argv[0], o.Env, o.Dir)
 	if err != nil {
-		return err
+		return f, err
 	}
-	stdin, feed, err := c.openStdin()
+	stdin, feed, err := openStdin(o.Stdin)
 	if err != nil {
-		return err
+		return f, err
 	}
 	defer stdin.Close()
 	outR, outW, err := os.Pipe()
 	if err != nil {
-		return errors.Join(err, feed.Close())
+		return f, errors.Join(err, feed.Close())
 	}
 	defer outW.Close()
 	errR, errW, err := os.Pipe()
 	if err != nil {
-		return errors.Join(err, feed.Close(), outR.Close())
+		return f, errors.Join(err, feed.Close(), outR.Close())
 	}
 	defer errW.Close()
 
-	argv := c.order.Argv
-	if c.order.Limits.Memory > 0 && !c.group.limitsMemory() {
-		path, argv = limitedCommand(c.order.Limits.Memory, path, argv)
+	argv := o.Argv
+	if o.Limits.Memory > 0 && !group.limitsMemory() {
+		path, argv = limitedCommand(o.Limits.Memory, path, argv)
 	}
 	attr := &syscall.ProcAttr{
-		Dir: c.order.Dir, Env: c.order.Env,
+		Dir: o.Dir, Env: o.Env,
 		Files: []uintptr{stdin.Fd(), outW.Fd(), errW.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
-	if who := c.order.Identity; who != nil {
+	if who := o.Identity; who != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups}
 	}
-	c.group.join(attr.Sys)
+	group.join(attr.Sys)
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil {
-		return errors.Join(explainStart(err, path, c.order.Dir), feed.Close(), outR.Close(), errR.Close())
+		return f, errors.Join(explainStart(err, path, o.Dir), feed.Close(), outR.Close(), errR.Close())
 	}
-	c.startedAt = boottime()
-	c.pid = pid
-	c.process = process{PID: pid}
+	f = forked{
+		process: process{PID: pid}, at: boottime(), feed: feed,
+		streams: [2]*stream{newStream(o.Seq, false, outR, out), newStream(o.Seq, true, errR, out)},
+	}
 	if s, ok := readStat(pid); ok {
-		c.process = s.process
+		f.process = s.process
 	}
-	c.feed = feed
-	c.streams = [2]*stream{newStream(c.order.Seq, false, outR, out), newStream(c.order.Seq, true, errR, out)}
-	return nil
+	return f, nil
 }
 
 // openStdin returns what the command reads, and the end to write into it.
-func (c *command) openStdin() (stdin *os.File, feed *stdinFeed, err error) {
-	if len(c.order.Stdin) == 0 {
+func openStdin(input []byte) (stdin *os.File, feed *stdinFeed, err error) {
+	if len(input) == 0 {
 		stdin, err = os.Open(os.DevNull)
 		return stdin, nil, err
 	}

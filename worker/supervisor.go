@@ -81,8 +81,12 @@ type supervisor struct {
 // started or refused, or one of its streams has ended.
 type event struct {
 	started *command
+	forked  forked
+	err     error // why it was not started
 	ended   *command
 }
+
+var errLeaseEnded = errors.New("the lease has ended")
 
 func newSupervisor(groups *cgroups) *supervisor {
 	s := &supervisor{
@@ -118,12 +122,11 @@ func (s *supervisor) readOrders() {
 func (s *supervisor) startCommands() {
 	runtime.LockOSThread()
 	for c := range s.starts {
-		if int64(boottime()) >= s.leaseEnd.Load() {
-			c.startErr, c.reason = errors.New("the lease has ended"), stopLease
-		} else {
-			c.startErr = c.fork(s.out)
+		e := event{started: c, err: errLeaseEnded}
+		if int64(boottime()) < s.leaseEnd.Load() {
+			e.forked, e.err = fork(&c.order, c.group, s.out) // neither changes any more
 		}
-		s.events <- event{started: c}
+		s.events <- e
 	}
 }
 
@@ -175,8 +178,7 @@ func (s *supervisor) obey(o order) {
 		c := &command{order: *o.Start}
 		s.commands[c.order.Seq] = c
 		if s.starting == maxCommands || len(c.order.Argv) == 0 {
-			c.startErr = errors.New("too many commands at one time, or an empty command")
-			s.forget(c, c.refusal())
+			s.forget(c, c.refusal(errors.New("too many commands at one time, or an empty command")))
 			return
 		}
 		c.group, c.note = s.cgroups.create(c.order.Seq, c.order.Limits)
@@ -202,10 +204,15 @@ func (s *supervisor) take(e event) {
 	}
 	c := e.started
 	s.starting--
-	if c.startErr != nil {
-		s.forget(c, c.refusal())
+	if e.err != nil {
+		if errors.Is(e.err, errLeaseEnded) {
+			c.reason = stopLease
+		}
+		s.forget(c, c.refusal(e.err))
 		return
 	}
+	c.pid, c.process, c.startedAt = e.forked.PID, e.forked.process, e.forked.at
+	c.feed, c.streams = e.forked.feed, e.forked.streams
 	s.byPID[c.pid] = c
 	c.reading = len(c.streams)
 	c.follow()

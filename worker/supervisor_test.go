@@ -132,6 +132,7 @@ func (b *bench) awaitFile(name string) string {
 }
 
 func TestCommandEnds(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, c := range []struct {
 		script         string
@@ -159,6 +160,7 @@ func TestCommandEnds(t *testing.T) {
 }
 
 func TestCommandCannotRun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	plain := filepath.Join(b.dir, "plain")
 	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
@@ -189,6 +191,7 @@ func TestCommandCannotRun(t *testing.T) {
 
 // Cases K4-01: the whole tree gets TERM, and after the grace KILL.
 func TestTimeoutEndsTheTree(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"children":       "sleep 300 & sleep 300 & wait",
 		"ignores TERM":   `(trap "" TERM; sleep 300) & sleep 300`,
@@ -216,6 +219,7 @@ func TestTimeoutEndsTheTree(t *testing.T) {
 }
 
 func TestTermComesBeforeKill(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.start(`trap 'echo term; exit 7' TERM; echo ready > ready; while :; do sleep 0.05; done`)
 	b.awaitFile("ready")
@@ -228,6 +232,7 @@ func TestTermComesBeforeKill(t *testing.T) {
 
 // Cases K4-02: a child that holds the pipes doesn't hold the result.
 func TestBackgroundChildDoesNotHoldTheResult(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"in the group":      "sleep 60 & echo done; exit 0",
 		"own session":       "setsid sleep 60 & echo done; exit 0",
@@ -254,6 +259,7 @@ func TestBackgroundChildDoesNotHoldTheResult(t *testing.T) {
 
 // Cases K4-04 and K4-05: output of any shape and size never blocks a command.
 func TestOutputOfAnyShape(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for script, want := range map[string]string{
 		"head -c 1048576 /dev/zero | tr '\\0' x":                     strings.Repeat("x", 4096),
@@ -279,6 +285,7 @@ func lastLines(n int) string {
 }
 
 func TestFollowBeginsWithTheTail(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var mu sync.Mutex
 	var got bytes.Buffer
@@ -303,6 +310,7 @@ func TestFollowBeginsWithTheTail(t *testing.T) {
 
 // A worker that reads nothing must neither block a command nor make memory grow.
 func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	hold := make(chan struct{})
 	var total, skipped int64
@@ -324,12 +332,13 @@ func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
 }
 
 func TestLeaseEndsCommands(t *testing.T) {
+	t.Parallel()
 	withAndWithoutCgroups(t, func(t *testing.T, argv []string) {
 		t.Parallel()
 		b := newBenchOf(t, argv)
-		end := b.lease(800*time.Millisecond, 800*time.Millisecond)
-		s := b.start(`trap 'echo term > term' TERM; echo ready > ready; while :; do sleep 0.02; done`, grace(300*time.Millisecond))
-		survivor := b.start("sleep 1.5; echo survived", func(o *startOrder) { o.Continue = true })
+		end := b.lease(2*time.Second, 2*time.Second)
+		s := b.start(`trap 'echo term > term' TERM; echo ready > ready; while :; do sleep 0.02; done`, grace(time.Second))
+		survivor := b.start("sleep 2.5; echo survived", func(o *startOrder) { o.Continue = true })
 		b.awaitFile("ready")
 		r := receive(t, s.exited, 5*time.Second)
 		if r.Reason != stopLease || r.Signal != "SIGKILL" {
@@ -350,6 +359,7 @@ func TestLeaseEndsCommands(t *testing.T) {
 
 // A supervisor that dies takes its commands with it.
 func TestSupervisorDeathIsReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.start("sleep 300; true")
 	started := receive(t, s.started, 5*time.Second)
@@ -370,6 +380,7 @@ func TestSupervisorDeathIsReported(t *testing.T) {
 // A terminal's ctrl-C goes to the whole foreground group, and service managers
 // send TERM to every process: the supervisor must leave both to the worker.
 func TestSupervisorLeavesSignalsToTheWorker(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.start("trap 'echo int' INT; trap 'echo term' TERM; kill -INT $$; kill -TERM $$; while ! test -s go; do sleep 0.02; done", stdin(""))
 	receive(t, s.started, 5*time.Second) // it handles signals by now
@@ -388,6 +399,7 @@ func TestSupervisorLeavesSignalsToTheWorker(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for memory, want := range map[int64]bool{0: true, 1 << 30: true, 24 << 20: false} {
 		s := b.start("head -c 64m /dev/zero | tail -c 60m | wc -c", func(o *startOrder) { o.Limits.Memory = memory })
@@ -399,6 +411,7 @@ func TestMemoryLimit(t *testing.T) {
 }
 
 func TestRunsAsAnotherUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -414,6 +427,7 @@ func TestRunsAsAnotherUser(t *testing.T) {
 }
 
 func TestSupervisorRefusesArguments(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command(os.Args[0], "supervisor", "--what").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "takes no arguments") {
 		t.Errorf("got %v, %s", err, out)
