@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -42,7 +41,7 @@ type applier struct {
 	lastRestore gauge // seconds
 
 	busy   sync.Mutex // held while the state is being changed
-	closed bool
+	closed bool       // entries are let through unapplied; the process is ending
 }
 
 // close waits until the state is no longer being changed, and keeps it so: a
@@ -62,15 +61,16 @@ func (a *applier) Apply(l *raft.Log) any { return a.ApplyBatch([]*raft.Log{l})[0
 func (a *applier) ApplyBatch(logs []*raft.Log) []any {
 	a.busy.Lock()
 	defer a.busy.Unlock()
+	answers := make([]any, len(logs))
 	if a.closed {
-		runtime.Goexit()
+		return answers
 	}
 	call := a.guard.begin(fmt.Sprintf("apply log entry %d", logs[0].Index), ExitStateFailed, applyStalls)
 	defer a.guard.end(call)
-	answers := make([]any, len(logs))
 	events := make([][]fsm.Event, len(logs))
 	if code, err := a.apply(logs, answers, events); err != nil {
-		a.end(code, err)
+		_ = a.end(code, err)
+		return answers
 	}
 	for i, l := range logs {
 		if l.Type != raft.LogCommand || l.Index <= a.applied.get() {
@@ -110,11 +110,12 @@ func (a *applier) apply(logs []*raft.Log, answers []any, events [][]fsm.Event) (
 	return 0, nil
 }
 
-// end ends the process. Should fatal return, as it does in tests, raft's apply
-// goroutine must not go on with the next entry.
-func (a *applier) end(code int, err error) {
+// end ends the process. Should fatal return, as it does in tests, nothing is
+// applied any more.
+func (a *applier) end(code int, err error) error {
+	a.closed = true
 	a.fatal(code, err)
-	runtime.Goexit()
+	return err
 }
 
 // Snapshot makes a checkpoint before it returns, which costs milliseconds after
@@ -156,12 +157,12 @@ func (a *applier) Restore(io.ReadCloser) error {
 	a.busy.Lock()
 	defer a.busy.Unlock()
 	if a.closed {
-		runtime.Goexit()
+		return raft.ErrRaftShutdown
 	}
 	began := time.Now()
 	id, meta, ok := a.snaps.takeReceived()
 	if !ok {
-		a.end(ExitStateFailed, errors.New("a restore was asked for, but no snapshot has been received"))
+		return a.end(ExitStateFailed, errors.New("a restore was asked for, but no snapshot has been received"))
 	}
 	conflict, err := a.log.conflicts(meta.Index, meta.Term)
 	if err == nil {
@@ -171,18 +172,18 @@ func (a *applier) Restore(io.ReadCloser) error {
 		err = a.snaps.refresh()
 	}
 	if err != nil {
-		a.end(ExitStateFailed, fmt.Errorf("restore snapshot %s: %w", id, err))
+		return a.end(ExitStateFailed, fmt.Errorf("restore snapshot %s: %w", id, err))
 	}
 	a.machine.Reset()
 	a.applied.reset(appliedIndex(a.home))
 	if _, last := a.log.index.bounds(); conflict || last < meta.Index {
 		// What is left of the log is in the snapshot or contradicts it.
 		if err := a.log.wipe(); err != nil {
-			a.end(ExitLogFailed, fmt.Errorf("restore snapshot %s: wipe the log: %w", id, err))
+			return a.end(ExitLogFailed, fmt.Errorf("restore snapshot %s: wipe the log: %w", id, err))
 		}
 	}
 	if conflict {
-		a.end(ExitReseed, fmt.Errorf("snapshot %s was received inside a conflicting log: "+
+		return a.end(ExitReseed, fmt.Errorf("snapshot %s was received inside a conflicting log: "+
 			"the log was wiped, restart this server and it will catch up", id))
 	}
 	a.lastRestore.set(time.Since(began).Seconds())

@@ -24,8 +24,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	testElection = 300 * time.Millisecond
-	testLimit    = 20 * time.Second // for what must happen at all
+	testElection = 400 * time.Millisecond
+	testLimit    = time.Minute // for what must happen at all
 )
 
 // cluster is a few replicas in one process, over loopback TCP.

@@ -78,6 +78,7 @@ func TestLogKeepsWhatWasAppended(t *testing.T) {
 // The index in memory must say what a scan of the file says, after any sequence
 // of appends, truncations and compactions.
 func TestLogIndexEqualsScan(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "log")
 		if err != nil {
@@ -92,7 +93,7 @@ func TestLogIndexEqualsScan(t *testing.T) {
 		defer g.close()
 		s := newLogStore(b, "me", 300, g)
 		next := uint64(1)
-		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			first, last := s.index.bounds()
 			switch rapid.IntRange(0, 3).Draw(rt, "step") {
 			case 0, 1:
@@ -142,6 +143,7 @@ func TestLogIndexEqualsScan(t *testing.T) {
 }
 
 func TestLogDeletesInChunks(t *testing.T) {
+	t.Parallel()
 	b, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(t.TempDir(), logFile), NoSync: true})
 	if err != nil {
 		t.Fatal(err)
@@ -280,6 +282,7 @@ func TestRefusesForeignEntry(t *testing.T) {
 }
 
 func TestSecondProcessIsToldOfTheLock(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	testLog(t, dir)
 	if _, err := openBackend(dir); err == nil || !strings.Contains(err.Error(), "another process") {

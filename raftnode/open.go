@@ -52,7 +52,11 @@ func open(cfg Config, m machine, wrap func(logBackend) logBackend) (*Node, error
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := checkFree(cfg.DataDir); err != nil {
+	free, err := freeBytes(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("free space of %s: %w", cfg.DataDir, err)
+	}
+	if err := checkFree(cfg.DataDir, free); err != nil {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, removed: make(chan struct{})}
@@ -68,11 +72,8 @@ func open(cfg Config, m machine, wrap func(logBackend) logBackend) (*Node, error
 	return n, nil
 }
 
-func checkFree(dir string) error {
-	free, err := freeBytes(dir)
-	if err != nil {
-		return fmt.Errorf("free space of %s: %w", dir, err)
-	}
+// checkFree refuses a nearly full disk before raft meets it, which would panic.
+func checkFree(dir string, free uint64) error {
 	if free < minFree {
 		return &StartError{ExitLogFailed, job.Errorf(job.CodeDiskFull,
 			fmt.Sprintf("the disk of %s has %d MiB free, at least %d MiB are needed to start", dir, free>>20, minFree>>20))}

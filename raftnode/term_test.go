@@ -3,6 +3,7 @@ package raftnode
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,25 +49,25 @@ func TestTermQueueNeverHidesALoss(t *testing.T) {
 
 func TestTermsDrainRaftAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		won := uint64(0)
-		l := newLeadership(func() uint64 { return won }, func() uint64 { return won + 1 })
+		var won atomic.Uint64
+		l := newLeadership(won.Load, won.Load)
 		go l.run()
 		for range 100 { // nobody reads; raft must not block
-			won++
+			won.Add(1)
 			l.notify <- true
 			l.notify <- false
 		}
-		won++
+		won.Add(1)
 		l.notify <- true
-		if got := <-l.out; got != (Term{Number: won, Leading: true}) {
+		if got := <-l.out; got != (Term{Number: won.Load(), Leading: true}) {
 			t.Errorf("first read: %+v", got)
 		}
-		won++
+		won.Add(1)
 		l.notify <- true // lost and regained in one
 		if got := <-l.out; got.Leading {
 			t.Errorf("the loss was merged away: %+v", got)
 		}
-		if got := <-l.out; got != (Term{Number: won, Leading: true}) {
+		if got := <-l.out; got != (Term{Number: won.Load(), Leading: true}) {
 			t.Errorf("last read: %+v", got)
 		}
 		l.close()
