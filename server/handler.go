@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
@@ -76,27 +77,67 @@ func (s *Server) onTail(ctx context.Context, r *rpc.Request) error {
 	return s.followHere(ctx, ref, func(out rpc.Output) error { return r.Send(out) })
 }
 
-// followHere streams from the worker that is connected to this server.
+// followHere streams from the worker that is connected to this server, until the
+// attempt's end is in state. A task without an active attempt has nothing to
+// follow, and neither has one whose worker has just ended it.
 func (s *Server) followHere(ctx context.Context, ref fsm.TaskRef, each func(rpc.Output) error) error {
-	v := s.node.View()
-	t, ok := fsm.GetTask(v, ref)
-	v.Close()
-	if !ok {
-		return job.NotFound("task", ref.ID.String())
-	}
-	if !t.State.Active() {
-		return nil // ended, or not begun: there is nothing to follow
+	t, err := s.localTask(ref)
+	if err != nil || !t.State.Active() {
+		return err
 	}
 	sess := s.sessions.byName(t.Worker)
 	if sess == nil {
-		return job.Conflict("worker", "is not connected at the moment", t.Worker)
+		return job.Conflict("worker", "is not connected at the moment; try again", t.Worker)
 	}
 	follow := rpc.Follow{Ref: wireRef(fsm.AttemptRef{Ref: ref, Token: t.Token}, t.Attempt)}
-	return sess.conn.Stream(ctx, rpc.MethodFollow, follow, func(decode func(any) error) error {
+	err = sess.conn.Stream(ctx, rpc.MethodFollow, follow, func(decode func(any) error) error {
 		var out rpc.Output
 		if err := decode(&out); err != nil {
 			return err
 		}
 		return each(out)
 	})
+	if err != nil {
+		if err = forwardError(err); !errors.Is(err, job.ErrNotFound) {
+			return err
+		}
+	}
+	return s.awaitEnd(ctx, ref, t.Token)
 }
+
+func (s *Server) localTask(ref fsm.TaskRef) (fsm.Task, error) {
+	v := s.node.View()
+	defer v.Close()
+	t, ok := fsm.GetTask(v, ref)
+	if !ok {
+		return t, job.NotFound("id", ref.ID.String())
+	}
+	return t, nil
+}
+
+// awaitEnd waits until an attempt whose output has ended is no longer the
+// task's current one: its result may still be on the way.
+func (s *Server) awaitEnd(ctx context.Context, ref fsm.TaskRef, token job.Token) error {
+	tick := time.NewTicker(endInterval)
+	defer tick.Stop()
+	limit := time.NewTimer(endWait)
+	defer limit.Stop()
+	for {
+		t, err := s.localTask(ref)
+		if err != nil || t.Token != token {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+const (
+	endInterval = 20 * time.Millisecond
+	endWait     = 10 * time.Second // for the result of an attempt whose output has ended
+)
