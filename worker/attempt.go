@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -59,7 +58,7 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 	v, old := w.table.accept(a)
 	switch v {
 	case verdictStart:
-		w.running.Go(func() { w.runAttempt(a) })
+		go w.runAttempt(a)
 		return
 	case verdictDuplicate:
 		w.log.Info("second dispatch of an attempt dropped", refAttrs(item.Ref, item.Job)...)
@@ -142,9 +141,9 @@ func outcomeOf(reason stopReason) job.Outcome {
 
 // runAttempt takes an attempt from its slot to its result.
 func (w *Worker) runAttempt(a *attempt) {
+	defer w.table.running.Done()
 	defer a.cancel(nil)
 	e := w.perform(a)
-	a.hub.close()
 	s := spooled{Ref: a.item.Ref, GiveBack: e.giveBack}
 	if e.giveBack == "" {
 		s.Result = encodeResult(w.result(a, e))
@@ -157,6 +156,7 @@ func (w *Worker) runAttempt(a *attempt) {
 	}
 	w.logEnd(a, e)
 	next := w.table.settle(a, &s)
+	a.hub.close() // after settle: who followed waits for what is owed
 	if a.dir != "" {
 		if err := a.dir.remove(); err != nil {
 			w.log.Warn("an attempt's directory could not be removed", "error", err)
@@ -348,42 +348,4 @@ func (w *Worker) logEnd(a *attempt, e ended) {
 		attrs = append(attrs, "error", shorten(e.err, 200))
 	}
 	w.log.Log(context.Background(), level, "attempt ended", attrs...)
-}
-
-var errTooManyFollowers = &rpc.Error{
-	Code: string(job.CodeOverloaded), Text: fmt.Sprintf("an attempt can have %d followers at one time", maxFollowers),
-}
-
-// follow streams an attempt's output until the attempt ends or the reader goes.
-func (w *Worker) follow(ctx context.Context, r *rpc.Request) error {
-	var m rpc.Follow
-	if err := r.Decode(&m); err != nil {
-		return err
-	}
-	a := w.table.find(m.Ref)
-	if a == nil {
-		return &rpc.Error{Code: string(job.CodeNotFound), Text: "the worker does not run this attempt (any more)"}
-	}
-	f := a.hub.follow()
-	if f == nil {
-		return errTooManyFollowers
-	}
-	defer a.hub.leave(f)
-	for {
-		select {
-		case out, ok := <-f.chunks:
-			if !ok {
-				var errs []error
-				for _, out := range a.hub.rest(f) {
-					errs = append(errs, r.Send(out))
-				}
-				return errors.Join(errs...)
-			}
-			if err := r.Send(out); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

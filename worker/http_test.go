@@ -14,8 +14,18 @@ import (
 	"github.com/axd-project/axd/rpc"
 )
 
-func TestHTTP(t *testing.T) {
-	t.Parallel()
+// webBench is a worker and a web server that it calls.
+type webBench struct {
+	server   *httptest.Server
+	run      func(job.HTTP, func(*rpc.DispatchItem)) (rpc.DispatchItem, finish)
+	requests chan *http.Request
+	bodies   chan string
+}
+
+func none(*rpc.DispatchItem) {}
+
+func newWebBench(t *testing.T) webBench {
+	t.Helper()
 	requests := make(chan *http.Request, 16)
 	bodies := make(chan string, 16)
 	mux := http.NewServeMux()
@@ -45,10 +55,14 @@ func TestHTTP(t *testing.T) {
 		l.dispatch(item)
 		return item, receive(t, l.finished, 5*time.Second)
 	}
-	none := func(*rpc.DispatchItem) {}
+	return webBench{server, run, requests, bodies}
+}
 
-	item, f := run(job.HTTP{URL: "/status/200", Headers: map[string]string{"X-Mine": "1", "Axd-Fencing-Token": "forged", "Host": "example"}}, none)
-	r, body := <-requests, <-bodies
+func TestHTTPRequest(t *testing.T) {
+	t.Parallel()
+	b := newWebBench(t)
+	item, f := b.run(job.HTTP{URL: "/status/200", Headers: map[string]string{"X-Mine": "1", "Axd-Fencing-Token": "forged", "Host": "example"}}, none)
+	r, body := <-b.requests, <-b.bodies
 	if job.Outcome(f.Outcome) != job.OutcomeSuccess || *f.ExitCode != 200 || len(f.Stdout) != rpc.MaxTailBytes || !strings.HasSuffix(string(f.Stdout), "xend") {
 		t.Errorf("got %+v", f)
 	}
@@ -64,25 +78,29 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}
+}
 
-	_, f = run(job.HTTP{URL: "/status/204", Method: "PUT", Body: "mine"}, none)
-	if r, body := <-requests, <-bodies; job.Outcome(f.Outcome) != job.OutcomeSuccess || r.Method != "PUT" || body != "mine" || r.Header.Get("Content-Type") != "" {
+func TestHTTPOutcomes(t *testing.T) {
+	t.Parallel()
+	b := newWebBench(t)
+	_, f := b.run(job.HTTP{URL: "/status/204", Method: "PUT", Body: "mine"}, none)
+	if r, body := <-b.requests, <-b.bodies; job.Outcome(f.Outcome) != job.OutcomeSuccess || r.Method != "PUT" || body != "mine" || r.Header.Get("Content-Type") != "" {
 		t.Errorf("got %+v, %s %s", f, r.Method, body)
 	}
-	_, f = run(job.HTTP{URL: "/status/302"}, none)
-	if job.Outcome(f.Outcome) != job.OutcomeFailed || *f.ExitCode != 302 || f.Error != "the server answered 302 Found" || len(requests) != 1 {
-		t.Errorf("got %+v after %d requests", f, len(requests))
+	_, f = b.run(job.HTTP{URL: "/status/302"}, none)
+	if job.Outcome(f.Outcome) != job.OutcomeFailed || *f.ExitCode != 302 || f.Error != "the server answered 302 Found" || len(b.requests) != 1 {
+		t.Errorf("got %+v after %d requests", f, len(b.requests))
 	}
-	_, f = run(job.HTTP{URL: "/status/503"}, func(i *rpc.DispatchItem) { i.SuccessCodes = []int{503} })
+	_, f = b.run(job.HTTP{URL: "/status/503"}, func(i *rpc.DispatchItem) { i.SuccessCodes = []int{503} })
 	if job.Outcome(f.Outcome) != job.OutcomeSuccess {
 		t.Errorf("got %+v", f)
 	}
-	_, f = run(job.HTTP{URL: "/hang"}, func(i *rpc.DispatchItem) { i.TimeoutMS = 100 })
+	_, f = b.run(job.HTTP{URL: "/hang"}, func(i *rpc.DispatchItem) { i.TimeoutMS = 100 })
 	if job.Outcome(f.Outcome) != job.OutcomeTimeout || f.ExitCode != nil || f.Ended-f.Started > 1000 {
 		t.Errorf("got %+v", f)
 	}
-	server.Close()
-	_, f = run(job.HTTP{URL: "/gone"}, none)
+	b.server.Close()
+	_, f = b.run(job.HTTP{URL: "/gone"}, none)
 	if job.Outcome(f.Outcome) != job.OutcomeFailed || !strings.Contains(f.Error, "connection refused") {
 		t.Errorf("got %+v", f)
 	}

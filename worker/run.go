@@ -113,7 +113,7 @@ func (w *Worker) drain() error {
 	w.log.Info("draining", "running", len(running), "limit", w.cfg.DrainTime)
 	done := make(chan struct{})
 	go func() {
-		w.running.Wait()
+		w.table.running.Wait()
 		close(done)
 	}()
 	var err error

@@ -332,8 +332,35 @@ func TestFollowStreams(t *testing.T) {
 	if f := receive(t, l.finished, 5*time.Second); string(f.Stdout) != "ab" || string(f.Stderr) != "c" || string(f.Output) != "ready\n" {
 		t.Errorf("got %+v", f)
 	}
-	if err := l.conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: item.Ref}, nil); err == nil {
-		t.Error("an attempt that has ended can be followed")
+	if err := l.conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: item.Ref}, nil); err != nil {
+		t.Errorf("of an attempt that has ended: %v", err)
+	}
+}
+
+// Who followed an attempt to its end looks up its result, which must be there.
+func TestFollowEndsWhenTheLeaderHasTheResult(t *testing.T) {
+	t.Parallel()
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	l.with(func() { l.refuse = &rpc.Error{Code: string(job.CodeOverloaded), Text: "full"} })
+	item := l.item(handler("slow"))
+	l.dispatch(item)
+	ended := make(chan error, 2)
+	follow := func() { ended <- l.conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: item.Ref}, nil) }
+	go follow()
+	eventually(t, 5*time.Second, "the attempt has ended", func() bool { return w.Stats().Owed == 1 })
+	go follow() // too late for its output
+	l.mu.Lock()
+	if len(ended) != 0 {
+		t.Error("a follower was let go before the result was taken")
+	}
+	l.refuse = nil
+	l.mu.Unlock()
+	receive(t, l.finished, 10*time.Second)
+	for range 2 {
+		if err := receive(t, ended, 5*time.Second); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type attempt struct {
 type table struct {
 	slots int
 
+	running  sync.WaitGroup // a goroutine for each attempt; added to under the lock, so that a drain misses none
 	mu       sync.Mutex
 	attempts map[taskKey]*attempt
 	owed     map[string]*owed // by refName
@@ -57,7 +58,8 @@ type table struct {
 // owed is a result or a give-back until the leader has acknowledged it.
 type owed struct {
 	spooled
-	session *session // that sends it at the moment; nil: none
+	session *session      // that sends it at the moment; nil: none
+	done    chan struct{} // closed once it is acknowledged
 }
 
 // Stats counts what a worker did since its start.
@@ -96,7 +98,7 @@ func (t *table) free() int {
 type verdict int
 
 const (
-	verdictStart verdict = iota
+	verdictStart verdict = iota // the caller starts a goroutine that ends with running.Done
 	verdictDuplicate
 	verdictReplace // stop the old attempt; the new one waits for its end
 	verdictNoSlot
@@ -124,6 +126,7 @@ func (t *table) accept(a *attempt) (v verdict, old *attempt) {
 		return verdictNoSlot, nil
 	}
 	t.attempts[key] = a
+	t.running.Add(1)
 	return verdictStart, nil
 }
 
@@ -137,6 +140,19 @@ func (t *table) find(ref rpc.Ref) *attempt {
 		return nil
 	}
 	return a
+}
+
+// unacknowledged returns what is closed when the leader has taken an attempt
+// that has ended; nil where nothing is owed for it.
+func (t *table) unacknowledged(ref rpc.Ref) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.owed {
+		if keyOf(o.Ref) == keyOf(ref) && (ref.Token == "" || ref.Token == o.Ref.Token) {
+			return o.done
+		}
+	}
+	return nil
 }
 
 // dropNext withdraws an attempt that waits for an older one's end.
@@ -210,7 +226,7 @@ func (t *table) settle(a *attempt, e *spooled) (next *rpc.DispatchItem) {
 }
 
 func (t *table) owe(e spooled) {
-	t.owed[refName(e.Ref)] = &owed{spooled: e}
+	t.owed[refName(e.Ref)] = &owed{spooled: e, done: make(chan struct{})}
 	if e.GiveBack != "" {
 		t.stats.GivenBack++
 	} else {
@@ -258,6 +274,7 @@ func (t *table) acknowledged(ref rpc.Ref) {
 		return
 	}
 	delete(t.owed, name)
+	close(o.done)
 	t.signal()
 	if o.GiveBack != "" {
 		return // the leader may send the same attempt again

@@ -85,7 +85,6 @@ type Worker struct {
 	table   table
 	cluster *cluster.Cluster // nil without gossip
 	terms   terms
-	running sync.WaitGroup // a goroutine for each attempt
 
 	mu          sync.Mutex
 	session     *session // nil while there is none
