@@ -63,7 +63,7 @@ func unlessCancelled(err error) error {
 func (c *conn) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&c.addr, "addr", nil, "servers' HTTP `addresses`, comma separated (AXD_ADDR; default "+client.DefaultAddress+")")
-	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` (AXD_NAMESPACE; default "+job.DefaultNamespace+")")
+	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` (AXD_NAMESPACE; otherwise the one named "+job.DefaultNamespace+")")
 	f.StringVar(&c.token, "token", "", "access `token` (better: AXD_TOKEN, which other users can't see)")
 	f.BoolVar(&c.stale, "stale", false, "read what the asked server has, even without a leader")
 	c.retry = durationFlag(defaultRetry)

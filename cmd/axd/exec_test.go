@@ -63,14 +63,20 @@ func TestExecEnd(t *testing.T) {
 // middle of an attempt, then a second attempt: every byte is shown once.
 func TestWatchGoesOnAfterABreak(t *testing.T) {
 	streams := []string{
+		event("problem", client.Problem{Code: job.CodeNotFound}), // not yet known to the worker
 		chunk("stdout", "one\n", 0) + chunk("stderr", "warn\n", 0) + chunk("stdout", "two\n", 0),
 		event("problem", client.Problem{Code: job.CodeNoLeader}),
 		chunk("stdout", "one\ntwo\nthree\n", 0) + chunk("stderr", "warn\n", 0) + chunk("stdout", "four\n", 0) +
-			event("end", client.Task{State: "retrying"}),
+			event("end", client.Task{State: "running", Attempt: 1}), // its end is not committed yet
+		chunk("stdout", "one\ntwo\nthree\nfour\n", 0) + event("end", client.Task{State: "retrying", Attempt: 1}),
 		chunk("stdout", "one\n", 3) + event("end", client.Task{State: "success"}),
 	}
 	n := 0
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("follow") == "" {
+			_, _ = fmt.Fprint(w, `{"id":"x","state":"running"}`)
+			return
+		}
 		_, _ = fmt.Fprint(w, streams[n])
 		n++
 	}))

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
@@ -152,7 +153,21 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	}
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
 	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newStats(), newVersion())
-	root.AddCommand(newWorker(), newSupervisor())
+	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor())
+	hideZeroDefaults(root)
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
 	return root
+}
+
+// hideZeroDefaults keeps "(default [])" and "(default 0s)" out of help texts:
+// their words say what holds when the flag is absent.
+func hideZeroDefaults(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.DefValue == "[]" || f.DefValue == "0s" {
+			f.DefValue = ""
+		}
+	})
+	for _, c := range cmd.Commands() {
+		hideZeroDefaults(c)
+	}
 }

@@ -78,7 +78,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.Var(&p.timeout, "timeout", "end an attempt that takes longer, such as 90s (default: no limit)")
 	f.Var(&p.grace, "grace", "time between TERM and KILL when an attempt is ended (default 5s)")
 	f.IntVar(&p.retries, "retries", -1, "how `often` a failed attempt is followed by another (default 5)")
-	f.Lookup("timeout").DefValue, f.Lookup("grace").DefValue, f.Lookup("retries").DefValue = "0s", "0s", "0"
+	f.Lookup("retries").DefValue = ""
 	f.StringToStringVar(&p.selector, "selector", nil, "run only on workers with this label: `KEY=VALUE`; repeatable")
 	f.BoolVar(&p.idempotent, "idempotent", false, "a second attempt may overlap a lost first one, so it starts sooner")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")

@@ -42,7 +42,6 @@ With --key a repeated submit gives the first task again instead of a second one.
 	f := cmd.Flags()
 	f.StringVar(&s.job, "job", "", "the `job` to run; its settings hold where no flag says otherwise")
 	f.Var(&s.delay, "delay", "run this long from now")
-	f.Lookup("delay").DefValue = "0s"
 	f.StringVar(&s.at, "at", "", "run at this `time`, RFC 3339 with an offset")
 	f.StringVar(&s.key, "key", "", "idempotency `key`: one task for all submits of it within 24h")
 	f.StringVar(&s.payload, "payload", "", "`JSON` for the task, @FILE to read it, @- from standard input")

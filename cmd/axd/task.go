@@ -223,7 +223,6 @@ func newTaskReschedule() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&when, "at", "", "new `time`, RFC 3339 with an offset")
 	f.Var(&delay, "delay", "new time, from now")
-	f.Lookup("delay").DefValue = "0s"
 	f.StringVar(&priority, "priority", "", "new `priority`: high, normal or low")
 	cmd.MarkFlagsMutuallyExclusive("at", "delay")
 	cmd.MarkFlagsOneRequired("at", "delay", "priority")

@@ -16,7 +16,11 @@ import (
 type watcher struct {
 	client         *client.Client
 	stdout, stderr io.Writer
-	streams        [2]shown // stdout, stderr of the attempt that is followed
+	attempt        int      // the number of the attempt that is followed, once known
+	streams        [2]shown // its stdout and stderr
+	heard          time.Time
+	pause          time.Duration
+	told           bool // the user knows that the connection is broken
 }
 
 // shown is what is known of a stream that was shown: to go on where a broken
@@ -29,49 +33,96 @@ type shown struct {
 // keepShown is as long as the output that a worker keeps.
 const keepShown = 64 << 10
 
-// The limits of following a task while servers fail.
+// The limits of following a task.
 const (
-	minAgain   = 100 * time.Millisecond
+	minAgain   = 20 * time.Millisecond
 	maxAgain   = 2 * time.Second
-	followTime = 2 * time.Minute // without an answer; then the watcher gives up, the task does not
+	settleTime = 400 * time.Millisecond // an attempt that can start now has started by then
+	followTime = 2 * time.Minute        // without an answer; then the watcher gives up, the task does not
 )
 
 // watch returns the task as it ended. A connection that breaks is made again.
 func (w *watcher) watch(ctx context.Context, id string) (client.Task, error) {
-	heard, pause, told := time.Now(), minAgain, false
+	w.hear()
+	if task, err := w.settle(ctx, id); err != nil {
+		return task, err
+	}
 	for {
 		for i := range w.streams {
 			w.streams[i].fresh = true
 		}
 		task, err := w.client.Follow(ctx, id, func(c client.LogChunk) {
-			heard, pause = time.Now(), minAgain
+			w.hear()
 			w.chunk(c)
 		})
-		if err == nil {
-			if client.Ended(task.State) {
-				return task, nil
-			}
-			heard, pause, told = time.Now(), minAgain, false
-			w.streams = [2]shown{} // what follows is another attempt
-			continue
-		}
-		if !transient(err) || time.Since(heard) > followTime {
+		switch {
+		case err == nil && client.Ended(task.State):
+			return task, nil
+		case err == nil:
+			w.next(task)
+		case ctx.Err() != nil || time.Since(w.heard) > followTime:
 			return task, err
+		case transient(err):
+			if !w.told {
+				w.told = true
+				_, _ = fmt.Fprintf(w.stderr, "axd: %v; the task goes on, connecting again\n", err)
+			}
+		default:
+			// Most likely the attempt began or ended at this moment, and the worker
+			// does not know it yet or any more. The task tells.
+			if task, err = w.client.Task(ctx, id); err != nil {
+				return task, err
+			}
 		}
-		if !told {
-			told = true
-			_, _ = fmt.Fprintf(w.stderr, "axd: %v; the task goes on, connecting again\n", err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !sleep(ctx, w.pause) {
 			return task, ctx.Err()
 		}
-		pause = min(2*pause, maxAgain)
+		w.pause = min(2*w.pause, maxAgain)
 	}
 }
 
-// transient reports whether following again may help.
+func (w *watcher) hear() { w.heard, w.pause, w.told = time.Now(), minAgain, false }
+
+// next goes over to what follows the end of a stream. While the task is active
+// that is the same attempt, whose end is not committed yet, or the next one.
+func (w *watcher) next(task client.Task) {
+	w.heard, w.told = time.Now(), false
+	active := task.State == job.Dispatched.String() || task.State == job.Running.String()
+	if !active || (w.attempt != 0 && w.attempt != task.Attempt) {
+		w.streams = [2]shown{}
+		w.pause = minAgain
+	}
+	w.attempt = 0
+	if active {
+		w.attempt = task.Attempt
+	}
+}
+
+// settle gives the attempt a moment to start: a server that follows a waiting
+// task looks for its attempt at a slower pace.
+func (w *watcher) settle(ctx context.Context, id string) (client.Task, error) {
+	for pause := 2 * time.Millisecond; ; pause *= 2 {
+		task, err := w.client.Task(ctx, id)
+		if err != nil || task.State != string(job.ShownWaiting) || time.Since(w.heard) > settleTime {
+			return task, err
+		}
+		if !sleep(ctx, pause) {
+			return task, ctx.Err()
+		}
+	}
+}
+
+// sleep waits for d and reports false when ctx ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// transient reports whether the servers, not the task, are the reason.
 func transient(err error) bool {
 	for _, e := range []error{job.ErrNoLeader, job.ErrUnknownOutcome, job.ErrOverloaded} {
 		if errors.Is(err, e) {

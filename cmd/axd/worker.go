@@ -50,6 +50,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		if cfg.Supervisor, err = supervisor(); err != nil {
 			return err
 		}
+		cfg.Version = version
 		cfg.Exec, cfg.DrainTime, cfg.Logger = true, time.Duration(drain), log.logger(cmd.ErrOrStderr())
 		w, err := worker.New(cfg)
 		if err != nil {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/server"
+)
+
+func newServer() *cobra.Command {
+	var cfg server.Config
+	var log logging
+	var retention durationFlag
+	cmd := &cobra.Command{
+		Use: "server", Short: "Run a server", GroupID: "run", Args: cobra.NoArgs,
+		Long: `Run a server. Three of them hold the tasks together and go on when one dies;
+one alone is fine where its disk is trusted.
+
+Start the first three with --bootstrap-expect 3 and each other's gossip
+addresses in --join; they form the cluster once all three are there. A server
+that is started with --join alone is added to the cluster it finds.
+
+Listeners that other machines can reach need --insecure as long as axd has
+neither TLS nor tokens: whoever reaches them may run commands on the workers.
+
+Settings come from flags, AXD_* variables and the YAML file of --config, in
+this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
+		Example: `  axd server --name s1 --data-dir /var/lib/axd          # one server on this machine
+
+  axd server --name s1 --data-dir /var/lib/axd --insecure --bootstrap-expect 3 \
+    --http 10.0.0.1:7480 --rpc 10.0.0.1:7481 --gossip 10.0.0.1:7482 \
+    --join 10.0.0.1:7482,10.0.0.2:7482,10.0.0.3:7482     # the first of three`,
+	}
+	host, _ := os.Hostname()
+	f := cmd.Flags()
+	f.StringVar(&cfg.Name, "name", host, "the server's `name`; keep it over restarts")
+	f.StringVar(&cfg.DataDir, "data-dir", "./axd-data", "`directory` for the log, the state and snapshots")
+	f.StringVar(&cfg.HTTP, "http", "127.0.0.1:7480", "`address` of the API, host:port")
+	f.StringVar(&cfg.RPC, "rpc", "127.0.0.1:7481", "`address` of Raft and RPC, host:port")
+	f.StringVar(&cfg.Gossip, "gossip", "127.0.0.1:7482", "`address` of membership, host:port")
+	f.StringSliceVar(&cfg.Join, "join", nil, "gossip `addresses` of servers, comma separated")
+	f.IntVar(&cfg.BootstrapExpect, "bootstrap-expect", 0, "`servers` that form a new cluster together (default: 1 without --join)")
+	f.BoolVar(&cfg.Insecure, "insecure", false, "allow listeners that other machines can reach")
+	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", 1, "stretch Raft's time-outs, 1 to 10; 5 for SD cards and slow links")
+	retention = durationFlag(7 * 24 * time.Hour)
+	f.Var(&retention, "retention", "how long ended tasks are kept")
+	f.Lookup("retention").DefValue = "7d"
+	log.flags(cmd, "info")
+	cmd.RunE = daemon(func(ctx context.Context) error {
+		tuneMemory()
+		if retention <= 0 {
+			return usage("--retention", "must be more than 0")
+		}
+		cfg.Retention, cfg.Version, cfg.Logger = time.Duration(retention), version, log.logger(cmd.ErrOrStderr())
+		s, err := server.New(cfg)
+		if err != nil {
+			return err
+		}
+		return s.Run(ctx)
+	})
+	return cmd
+}
+
+// serverGC trades processor time for memory: a server's live heap is small
+// beside the garbage of encoding, and on a small machine the latter counts.
+const serverGC = 50 // percent, as GOGC
+
+// tuneMemory sets the collector unless the operator did.
+func tuneMemory() {
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetGCPercent(serverGC)
+	}
+}
