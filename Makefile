@@ -1,0 +1,91 @@
+# What axd is built and checked with. `make help` lists the targets.
+#
+# The tests need Go, make and a C compiler (the race detector links C), and no
+# network but loopback. Only `make lint` fetches a tool, once, into .cache/.
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+STATIC  := CGO_ENABLED=0 go build -trimpath
+PKG     ?= ./...
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := .cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+
+FUZZTIME  ?= 10s
+BENCH     ?= .
+BENCHTIME ?= 1s
+CROSS     := arm64 arm
+
+.DEFAULT_GOAL := build
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/axd, static and stamped with the version
+	$(STATIC) -ldflags '$(LDFLAGS)' -o bin/axd ./cmd/axd
+
+.PHONY: install
+install: ## install axd into Go's bin directory
+	CGO_ENABLED=0 go install -trimpath -ldflags '$(LDFLAGS)' ./cmd/axd
+
+.PHONY: test
+test: build vet ## build, vet, and run all tests with the race detector (PKG=./fsm for one package)
+	go test -race $(PKG)
+
+.PHONY: check
+check: fmt-check vet lint build cross test ## all that CI runs
+
+.PHONY: vet
+vet: ## run go vet
+	go vet $(PKG)
+
+.PHONY: lint
+lint: $(GOLANGCI) ## run golangci-lint; the first time builds it, some minutes
+	$(GOLANGCI) run $(PKG)
+
+$(GOLANGCI):
+	GOBIN='$(CURDIR)/$(dir $(GOLANGCI))' GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: fmt
+fmt: ## format all Go files
+	gofmt -w $$(go list -f '{{.Dir}}' ./...)
+
+.PHONY: fmt-check
+fmt-check:
+	@bad=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)); \
+	if [ -n "$$bad" ]; then echo "not formatted, run 'make fmt':"; echo "$$bad"; exit 1; fi
+
+.PHONY: cross
+cross: ## build for the other processors that we ship
+	set -e; for arch in $(CROSS); do \
+		echo "linux/$$arch"; \
+		GOOS=linux GOARCH=$$arch $(STATIC) ./...; \
+	done
+
+.PHONY: fuzz
+fuzz: ## run each fuzz test for FUZZTIME (10s)
+	set -e; for pkg in $$(go list $(PKG)); do \
+		for name in $$(go test -run '^$$' -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## run benchmarks (PKG=./wheel BENCH=Add BENCHTIME=1x)
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
+
+.PHONY: golden
+golden: ## rewrite what the tests compare with, from what the code does now; read the difference
+	go test ./fsm -run TestScripts -rewrite
+	go test ./cmd/axd -run TestReference -update
+
+.PHONY: demo
+demo: ## three servers, two workers and a real ETL on this machine, with kill -9 of the leader (KEEP=1 leaves it running)
+	KEEP='$(KEEP)' go run ./examples/weather/demo
+
+.PHONY: clean
+clean: ## remove what was built; .cache/, with the lint tool, stays
+	rm -rf bin coverage.out
