@@ -44,8 +44,6 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 		why = "the executor could not be decoded; the worker may run an older axd: " + err.Error()
 	case !w.offers(a.executor):
 		why = "the worker does not offer the executor " + a.executor.Kind() + " " + a.executor.Handler
-	case !w.lease.valid():
-		why = "the worker's lease has ended"
 	}
 	if why != "" {
 		w.giveBack(item.Ref, why)
@@ -237,8 +235,11 @@ func (w *Worker) result(a *attempt, e ended) rpc.AttemptResult {
 		Stdout: e.stdout, Stderr: e.stderr, Output: e.output,
 	}
 	if e.started != 0 {
-		r.Started = w.startTime(a, e.started)
-		r.Ended = max(r.Started, r.Started+(e.ended-e.started).Milliseconds())
+		// What was told of the start stands, though the clock is known better now.
+		if r.Started = w.table.startedAt(a); r.Started == 0 {
+			r.Started = w.startTime(a, e.started)
+		}
+		r.Ended = r.Started + max((e.ended-e.started).Milliseconds(), 0)
 		r.LateStart = r.Started - a.item.DueMS
 	}
 	return r

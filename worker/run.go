@@ -103,7 +103,7 @@ func (w *Worker) join() error {
 	if err != nil {
 		return fmt.Errorf("join the gossip: %w", err)
 	}
-	w.cluster = c
+	w.cluster, w.news = c, c.Changed()
 	return nil
 }
 

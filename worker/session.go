@@ -75,7 +75,18 @@ func (w *Worker) keepSession(ctx context.Context) {
 			}
 			failures++
 		}
-		sleep(ctx, jitter(pause))
+		w.awaitServers(ctx, jitter(pause))
+	}
+}
+
+// awaitServers pauses, but not longer than until gossip knows something new.
+func (w *Worker) awaitServers(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.news:
+	case <-ctx.Done():
 	}
 }
 

@@ -230,6 +230,22 @@ func TestTermComesBeforeKill(t *testing.T) {
 	}
 }
 
+func TestTermReachesWhatLeftTheGroup(t *testing.T) {
+	t.Parallel()
+	withAndWithoutCgroups(t, func(t *testing.T, argv []string) {
+		t.Parallel()
+		b := newBenchOf(t, argv)
+		b.lease(time.Hour, time.Hour)
+		s := b.start(`setsid sh -c 'trap "echo term > term; exit" TERM; echo up > up; while :; do sleep 0.02; done' & sleep 300`)
+		b.awaitFile("up")
+		b.link.stop(s, stopCancel)
+		if r := receive(t, s.exited, 4*time.Second); r.Reason != stopCancel {
+			t.Errorf("got %+v", r)
+		}
+		b.awaitFile("term")
+	})
+}
+
 // Cases K4-02: a child that holds the pipes doesn't hold the result.
 func TestBackgroundChildDoesNotHoldTheResult(t *testing.T) {
 	t.Parallel()

@@ -212,6 +212,12 @@ func (t *table) markStarted(a *attempt, at int64) {
 	t.stats.Started++
 }
 
+func (t *table) startedAt(a *attempt) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return a.started
+}
+
 // settle ends an attempt: its slot is free, and what it came to is owed, before
 // the leader can hear of it. A newer attempt that waited is returned.
 func (t *table) settle(a *attempt, e *spooled) (next *rpc.DispatchItem) {

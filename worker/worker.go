@@ -84,6 +84,7 @@ type Worker struct {
 	web     *webClient   // nil without Exec
 	table   table
 	cluster *cluster.Cluster // nil without gossip
+	news    <-chan struct{}  // from gossip; nil without it
 	terms   terms
 
 	mu          sync.Mutex
