@@ -47,7 +47,7 @@ func (r Retry) resolved() Retry {
 func (r Retry) Delay(k int, draw float64) Duration {
 	r = r.resolved()
 	d := r.step(k)
-	width := min(scale(d, *r.Jitter), d)
+	width := scale(d, *r.Jitter)
 	low := d
 	if d > r.Cap-width {
 		low = max(r.Cap-width, d/2)
