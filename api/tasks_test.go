@@ -118,8 +118,11 @@ func TestReschedule(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	w := newWorld(t)
-	expect[client.Job](w, 201, "PUT", "/v1/jobs/j1", `{"handler":"h"}`)
+	expect[client.Job](w, 201, "PUT", "/v1/jobs/j1", `{"handler":"h","owner":"bob"}`)
 	a := w.submitted(`{"job":"j1","app":"shop","delay":"1h"}`)
+	if a.App != "shop" || a.Owner != "bob" { // the latter is the job's
+		t.Errorf("app %q, owner %q", a.App, a.Owner)
+	}
 	b := w.submitted(`{` + execTrue + `,"owner":"ann"}`)
 	w.advance(60_000)
 	c := w.submitted(`{` + execTrue + `}`)
@@ -134,6 +137,7 @@ func TestListFilters(t *testing.T) {
 		"worker=w1":                    {c.ID},
 		"app=shop":                     {a.ID},
 		"owner=ann":                    {b.ID},
+		"owner=bob":                    {a.ID},
 		"from=2026-03-29T00:30:00Z":    {a.ID},
 		"to=2026-03-29T00:30:00Z":      {b.ID, c.ID},
 		"after=2026-03-29T00:00:30Z":   {c.ID},
