@@ -65,8 +65,6 @@ func NewMachine() *Machine {
 // transaction that Apply wrote to was discarded.
 func (m *Machine) Reset() {
 	m.loaded = false
-	m.meta, m.chain = metaRow{}, 0
-	m.low = [job.Low + 1][]byte{}
 	m.counters = map[string]*counter{}
 	m.changed = nil
 	m.jobs = map[jobName]*Job{}

@@ -239,7 +239,7 @@ func (r *modelRun) rescheduleOrExpire() Command {
 	t := r.t
 	switch rapid.IntRange(0, 3).Draw(t, "how") {
 	case 0:
-		return Expire{EndedBefore: r.at - rapid.SampledFrom([]int64{0, 1000}).Draw(t, "keep")}
+		return Expire{EndedBefore: r.at - rapid.SampledFrom([]int64{0, 1000, -5000}).Draw(t, "keep")}
 	case 1:
 		return Reschedule{Ref: r.task(), Now: true, Priority: r.priority()}
 	case 2:

@@ -59,7 +59,7 @@ func (r *modelRun) replayTwice(log []logged) *memTx {
 	tx, m := newMemTx(), NewMachine()
 	for i, e := range log {
 		mustApply(r.t, m, tx, e)
-		for back := rapid.IntRange(0, min(i, 3)).Draw(r.t, "back"); back > 0; back-- {
+		for back := rapid.IntRange(-1, min(i, 3)).Draw(r.t, "back"); back >= 0; back-- {
 			results, events, err := m.Apply(tx, log[i-back].meta, log[i-back].b)
 			if results != nil || events != nil || err != nil {
 				r.t.Fatalf("an entry applied before: %v, %v, %v", results, events, err)
