@@ -65,7 +65,7 @@ func (w *watcher) watch(ctx context.Context, id string) (client.Task, error) {
 		case transient(err):
 			if !w.told {
 				w.told = true
-				_, _ = fmt.Fprintf(w.stderr, "axd: %v; the task goes on, connecting again\n", err)
+				_, _ = fmt.Fprintln(w.stderr, "axd: the connection broke; the task goes on, connecting again")
 			}
 		default:
 			// Most likely the attempt began or ended at this moment, and the worker

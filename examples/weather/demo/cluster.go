@@ -40,7 +40,13 @@ type cluster struct {
 	mu      sync.Mutex
 	leads   string   // the leader as last seen; empty while there is none
 	history []string // leaders in order of appearance
+	without span     // from the kill of the leader until another was seen to lead
 }
+
+// span is a piece of time.
+type span struct{ from, to time.Time }
+
+func (s span) has(t time.Time) bool { return !s.from.IsZero() && !t.Before(s.from) && !t.After(s.to) }
 
 const (
 	servers, workers = 3, 2
@@ -182,7 +188,17 @@ func (c *cluster) seen(leader string) {
 	c.leads = leader
 	if leader != "" && (len(c.history) == 0 || c.history[len(c.history)-1] != leader) {
 		c.history = append(c.history, leader)
+		if !c.without.from.IsZero() && c.without.to.IsZero() {
+			c.without.to = time.Now()
+		}
 	}
+}
+
+// leaderless is the time in which nobody led.
+func (c *cluster) leaderless() span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.without
 }
 
 func (c *cluster) leader() string {
@@ -205,6 +221,9 @@ func (c *cluster) killLeader() (string, error) {
 			if err := p.cmd.Process.Kill(); err != nil {
 				return name, err
 			}
+			c.mu.Lock()
+			c.without.from = time.Now()
+			c.mu.Unlock()
 			<-p.done
 			return name, nil
 		}

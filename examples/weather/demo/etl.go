@@ -209,7 +209,7 @@ func (e *etl) submitSingles(ctx context.Context, cl *client.Client, start time.T
 
 // parts counts the results that are there.
 func (e *etl) parts() (int, error) {
-	files, err := filepath.Glob(filepath.Join(e.dir, "parts", "[!.]*.csv"))
+	files, err := filepath.Glob(filepath.Join(e.dir, "parts", "*.csv"))
 	return len(files), err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +21,24 @@ import (
 // evidence is what the commands themselves wrote.
 type evidence struct {
 	starts map[string]int // by task
-	late   []time.Duration
+	late   lateness       // of tasks due while a server led
+	orphan lateness       // of tasks due while none did, or shortly after
 	early  int
 }
 
-func (e *etl) evidence() (evidence, error) {
+// lateness is sorted: start minus due.
+type lateness []time.Duration
+
+// A change of leader touches a bit more than the time in which nobody leads.
+const (
+	unsent  = 50 * time.Millisecond // before it: due, but not yet on its way to a worker
+	backlog = time.Second           // after it: workers connect, what waited is worked off
+)
+
+func (e *etl) evidence(leaderless span) (evidence, error) {
+	if !leaderless.from.IsZero() {
+		leaderless = span{leaderless.from.Add(-unsent), leaderless.to.Add(backlog)}
+	}
 	ev := evidence{starts: map[string]int{}}
 	files, err := os.ReadDir(filepath.Join(e.dir, "runs"))
 	if err != nil {
@@ -50,28 +64,41 @@ func (e *etl) evidence() (evidence, error) {
 			}
 			ev.starts[f.Name()]++
 			late := time.Unix(0, ns).Sub(due)
-			ev.late = append(ev.late, late)
+			if leaderless.has(due) {
+				ev.orphan = append(ev.orphan, late)
+			} else {
+				ev.late = append(ev.late, late)
+			}
 			if late < 0 {
 				ev.early++
 			}
 		}
 	}
 	slices.Sort(ev.late)
+	slices.Sort(ev.orphan)
 	return ev, nil
 }
 
 // quantile is the smallest value that at least the share q of all don't exceed.
-func (ev evidence) quantile(q float64) time.Duration {
-	if len(ev.late) == 0 {
+func (l lateness) quantile(q float64) time.Duration {
+	if len(l) == 0 {
 		return 0
 	}
-	i := int(q*float64(len(ev.late))+0.9999999) - 1
-	return ev.late[min(max(i, 0), len(ev.late)-1)]
+	i := int(math.Ceil(q*float64(len(l)))) - 1
+	return l[min(max(i, 0), len(l)-1)]
+}
+
+func (l lateness) String() string {
+	if len(l) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("median %s, 99%% within %s, worst %s", ms(l.quantile(0.5)), ms(l.quantile(0.99)), ms(l.quantile(1)))
 }
 
 // check compares what axd says, what the commands wrote and what is right.
 func (e *etl) check(ctx context.Context, c *cluster) error {
-	ev, err := e.evidence()
+	gap := c.leaderless()
+	ev, err := e.evidence(gap)
 	if err != nil {
 		return err
 	}
@@ -101,16 +128,16 @@ func (e *etl) check(ctx context.Context, c *cluster) error {
 	row := func(name string, value any) { _, _ = fmt.Fprintf(tw, "%s\t%v\n", name, value) }
 	row("tasks submitted", len(e.ids))
 	row("succeeded", succeeded)
-	row("lateness of the start, median", ms(ev.quantile(0.5)))
-	row("lateness of the start, 99th percentile", ms(ev.quantile(0.99)))
-	row("lateness of the start, worst", ms(ev.quantile(1)))
-	row("leader changes", c.changes())
+	row("lateness of their starts", ev.late)
+	row(fmt.Sprintf("of the %d around the change of leader", len(ev.orphan)), ev.orphan)
+	row("leader changes", fmt.Sprintf("%d (nobody led for %.1f s)", c.changes(), gap.to.Sub(gap.from).Seconds()))
 	row("lost", lost)
 	row("run twice", twice)
 	row("started early", ev.early)
 	row("results that differ from a direct calculation", fmt.Sprintf("%d of %d", len(wrong), total-1+len(group(e.days, day.year))))
 	_ = tw.Flush()
-	fmt.Println("\nLateness is what the commands saw: their own clock at their first line, less the time axd gave them.")
+	fmt.Println("\nLateness is what the commands saw: their own clock at their first line, less the time axd gave them.\n" +
+		"What comes due while nobody leads starts as soon as somebody does.")
 	if err := e.printSummary(os.Stdout); err != nil {
 		return err
 	}
