@@ -1,14 +1,13 @@
 package worker
 
 import (
-	"bytes"
+	"bufio"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -273,80 +272,6 @@ func TestBackgroundChildDoesNotHoldTheResult(t *testing.T) {
 	}
 }
 
-// Cases K4-04 and K4-05: output of any shape and size never blocks a command.
-func TestOutputOfAnyShape(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	for script, want := range map[string]string{
-		"head -c 1048576 /dev/zero | tr '\\0' x":                     strings.Repeat("x", 4096),
-		"head -c 1048576 /dev/zero | tr '\\0' x; echo; echo after":   strings.Repeat("x", 4096-7) + "\nafter\n",
-		`printf 'ok\n\200\306\000\n\360\237\222\274 end\n'`:          "ok\n\x80\xc6\x00\n\U0001f4bc end\n",
-		"head -c 65537 /dev/zero | tr '\\0' x":                       strings.Repeat("x", 4096),
-		"i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done":   lastLines(3000),
-		"head -c 104857600 /dev/zero; printf end >&2; printf finish": strings.Repeat("\x00", 4090) + "finish",
-	} {
-		r := receive(t, b.start(script).exited, 20*time.Second)
-		if r.Code != 0 || string(r.Stdout) != want {
-			t.Errorf("%s: code %d, %d bytes, end %q", script, r.Code, len(r.Stdout), r.Stdout[max(0, len(r.Stdout)-40):])
-		}
-	}
-}
-
-func lastLines(n int) string {
-	var out bytes.Buffer
-	for i := range n {
-		fmt.Fprintln(&out, i)
-	}
-	return out.String()[out.Len()-4096:]
-}
-
-func TestFollowBeginsWithTheTail(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	var mu sync.Mutex
-	var got bytes.Buffer
-	s := b.startWith([]string{"sh", "-c", "printf a; echo ready > ready; read line; printf b; sleep 60"}, func(c chunkReport) {
-		mu.Lock()
-		defer mu.Unlock()
-		if c.Generation == 5 && !c.Stderr {
-			got.Write(c.Data)
-		}
-	}, stdin(""), grace(0))
-	text := func() string { mu.Lock(); defer mu.Unlock(); return got.String() }
-	b.awaitFile("ready")
-	if text() != "" {
-		t.Errorf("output came although nobody follows: %q", text())
-	}
-	b.link.follow(s, 5)
-	eventually(t, 2*time.Second, "the tail, then what comes", func() bool { return text() == "ab" })
-	b.link.follow(s, 0)
-	b.link.stop(s, stopCancel)
-	receive(t, s.exited, 5*time.Second)
-}
-
-// A worker that reads nothing must neither block a command nor make memory grow.
-func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	hold := make(chan struct{})
-	var total, skipped int64
-	s := b.startWith([]string{"sh", "-c", "read line; head -c 50000000 /dev/zero; echo wrote > wrote"}, func(c chunkReport) {
-		<-hold
-		total += int64(len(c.Data))
-		skipped += c.Skipped
-	}, stdin("go\n"))
-	b.link.follow(s, 1)
-	b.awaitFile("wrote")
-	close(hold)
-	r := receive(t, s.exited, 5*time.Second)
-	if r.Code != 0 {
-		t.Errorf("got %+v", r)
-	}
-	if total+skipped != 50000000 || skipped == 0 || total > 4<<20 {
-		t.Errorf("passed on %d bytes, skipped %d", total, skipped)
-	}
-}
-
 func TestLeaseEndsCommands(t *testing.T) {
 	t.Parallel()
 	withAndWithoutCgroups(t, func(t *testing.T, argv []string) {
@@ -391,6 +316,48 @@ func TestSupervisorDeathIsReported(t *testing.T) {
 		t.Error("a dead supervisor takes commands")
 	}
 	killResidue([]residueMark{{mark: b.mark}}, 5*time.Second)
+}
+
+// A worker that has died reads nothing: what the supervisor still has to say
+// must not end it before it killed the commands.
+func TestSupervisorSurvivesABrokenPipe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mark := "AXD_PAYLOAD_FILE=" + dir
+	cmd := exec.Command(os.Args[0], "supervisor")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	w := bufio.NewWriter(in)
+	for _, o := range []order{
+		{Renew: &renewOrder{Until: int64(boottime() + time.Hour), TTL: int64(time.Hour)}},
+		{Start: &startOrder{
+			Seq: 1, Argv: []string{"/bin/sh", "-c", "setsid sleep 300 & echo ready > ready; sleep 300"},
+			Env: []string{"PATH=" + os.Getenv("PATH"), mark}, Dir: dir, Mark: mark,
+		}},
+	} {
+		if err := writeFrame(w, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	(&bench{t: t, dir: dir}).awaitFile("ready")
+	_ = in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the supervisor ended with %v", err)
+	}
+	if left := residueOf([]residueMark{{mark: mark}}, readStats()); len(left) > 0 {
+		t.Errorf("processes survive: %v", left)
+		killResidue([]residueMark{{mark: mark}}, 5*time.Second)
+	}
 }
 
 // A terminal's ctrl-C goes to the whole foreground group, and service managers

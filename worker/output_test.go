@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Cases K4-04 and K4-05: output of any shape and size never blocks a command.
+func TestOutputOfAnyShape(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for script, want := range map[string]string{
+		"head -c 1048576 /dev/zero | tr '\\0' x":                     strings.Repeat("x", 4096),
+		"head -c 1048576 /dev/zero | tr '\\0' x; echo; echo after":   strings.Repeat("x", 4096-7) + "\nafter\n",
+		`printf 'ok\n\200\306\000\n\360\237\222\274 end\n'`:          "ok\n\x80\xc6\x00\n\U0001f4bc end\n",
+		"head -c 65537 /dev/zero | tr '\\0' x":                       strings.Repeat("x", 4096),
+		"i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done":   lastLines(3000),
+		"head -c 104857600 /dev/zero; printf end >&2; printf finish": strings.Repeat("\x00", 4090) + "finish",
+	} {
+		r := receive(t, b.start(script).exited, 20*time.Second)
+		if r.Code != 0 || string(r.Stdout) != want {
+			t.Errorf("%s: code %d, %d bytes, end %q", script, r.Code, len(r.Stdout), r.Stdout[max(0, len(r.Stdout)-40):])
+		}
+	}
+}
+
+func lastLines(n int) string {
+	var out bytes.Buffer
+	for i := range n {
+		fmt.Fprintln(&out, i)
+	}
+	return out.String()[out.Len()-4096:]
+}
+
+func TestFollowBeginsWithTheTail(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var mu sync.Mutex
+	var got bytes.Buffer
+	s := b.startWith([]string{"sh", "-c", "printf a; echo ready > ready; read line; printf b; sleep 60"}, func(c chunkReport) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Generation == 5 && !c.Stderr {
+			got.Write(c.Data)
+		}
+	}, stdin(""), grace(0))
+	text := func() string { mu.Lock(); defer mu.Unlock(); return got.String() }
+	b.awaitFile("ready")
+	if text() != "" {
+		t.Errorf("output came although nobody follows: %q", text())
+	}
+	b.link.follow(s, 5)
+	eventually(t, 2*time.Second, "the tail, then what comes", func() bool { return text() == "ab" })
+	b.link.follow(s, 0)
+	b.link.stop(s, stopCancel)
+	receive(t, s.exited, 5*time.Second)
+}
+
+// A worker that reads nothing must neither block a command nor make memory grow.
+func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hold := make(chan struct{})
+	var total, skipped int64
+	s := b.startWith([]string{"sh", "-c", "read line; head -c 50000000 /dev/zero; echo wrote > wrote"}, func(c chunkReport) {
+		<-hold
+		total += int64(len(c.Data))
+		skipped += c.Skipped
+	}, stdin("go\n"))
+	b.link.follow(s, 1)
+	b.awaitFile("wrote")
+	close(hold)
+	r := receive(t, s.exited, 5*time.Second)
+	if r.Code != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if total+skipped != 50000000 || skipped == 0 || total > 4<<20 {
+		t.Errorf("passed on %d bytes, skipped %d", total, skipped)
+	}
+}
