@@ -1,5 +1,21 @@
 package fsm
 
-// checksum answers the hash chain as of the entry before. Every server has
-// computed it already, so nothing is read.
-func (a *apply) checksum() Result { return Result{Hash: a.chain} }
+import "encoding/binary"
+
+// checksum answers the hash chain as of the entry before, and keeps it with the
+// entry's index, so that servers which are at different entries can compare.
+func (a *apply) checksum() Result {
+	row := binary.BigEndian.AppendUint64(nil, a.at.Index)
+	row = binary.BigEndian.AppendUint64(row, a.chain)
+	a.set(metaKey(metaSum), row)
+	return Result{Hash: a.chain}
+}
+
+// readSum returns what the newest Checksum kept; zeros before the first one.
+func readSum(r Reader) (index, chain uint64) {
+	b, ok := r.Get(metaKey(metaSum))
+	if !ok || len(b) != 16 {
+		return 0, 0
+	}
+	return binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
+}

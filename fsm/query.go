@@ -242,15 +242,19 @@ type Info struct {
 	Clock        int64  // high-water mark of the cluster's clock, Unix ms
 	RestoreEpoch uint32
 	Chain        uint64 // hash chain over the writes of each entry
+	SumIndex     uint64 // log index of the newest Checksum; 0: none yet
+	SumChain     uint64 // the hash chain it found, equal on all servers
 }
 
 // ReadInfo reads the meta table.
 func ReadInfo(r Reader) Info {
 	m := readMeta(r)
-	return Info{
+	info := Info{
 		ClusterID: m.ClusterID, FeatureLevel: m.FeatureLevel, Format: m.Format, Applied: m.Applied,
 		Clock: m.Clock, RestoreEpoch: m.RestoreEpoch, Chain: readChain(r),
 	}
+	info.SumIndex, info.SumChain = readSum(r)
+	return info
 }
 
 // StateHash hashes the whole state, for tests and axd check.

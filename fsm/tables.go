@@ -62,6 +62,7 @@ const (
 const (
 	metaState byte = 's' // metaRow
 	metaChain byte = 'h' // hash chain (8); the one row that the chain leaves out
+	metaSum   byte = 'k' // index (8) and hash chain (8) of the newest Checksum
 	metaLow   byte = 'l' // then a priority → low mark: the rest of a key of tableDue, at or before the first row
 )
 

@@ -26,6 +26,7 @@ const (
 	MethodReadIndex = "server.readindex" // to the leader: Empty, IndexReply
 	MethodTerm      = "server.term"      // to a voter: Empty, TermReply
 	MethodClock     = "server.clock"     // to a server: Empty, ClockReply
+	MethodSum       = "server.sum"       // to a server: Empty, SumReply
 	MethodLeader    = "server.leader"    // to any server: Empty, LeaderReply
 	MethodJoin      = "server.join"      // a new server asks the leader to be added: Join, Empty
 	MethodTail      = "server.tail"      // to the leader, stream: Follow, chunks of Output
@@ -172,6 +173,12 @@ type TermReply struct {
 // ClockReply answers with the server's wall clock in Unix milliseconds.
 type ClockReply struct {
 	UnixMS int64 `msgpack:"u"`
+}
+
+// SumReply answers with the hash chain that the newest checksum entry found.
+type SumReply struct {
+	Index uint64 `msgpack:"i"` // of the entry; 0: none yet
+	Chain uint64 `msgpack:"c"`
 }
 
 // LeaderReply names the leader as the answering server knows it.

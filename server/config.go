@@ -18,6 +18,7 @@ type Config struct {
 	RPC     string // host:port of Raft and RPC; default 127.0.0.1:7481
 	Gossip  string // host:port of membership, TCP and UDP; default 127.0.0.1:7482
 
+	AllowedHosts    []string // names that a request's Host header may carry beside loopback and the listeners' own
 	Join            []string // gossip addresses of other servers
 	BootstrapExpect int      // servers that form a new cluster together; default 1 without Join, else 0: wait to be added
 	Insecure        bool     // allow listeners that are not loopback although there is neither TLS nor tokens

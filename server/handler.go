@@ -31,6 +31,9 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return rpc.TermReply{Term: s.node.Term()}, nil
 	case rpc.MethodClock:
 		return rpc.ClockReply{UnixMS: s.clock.wall().UnixMilli()}, nil
+	case rpc.MethodSum:
+		info := s.info()
+		return rpc.SumReply{Index: info.SumIndex, Chain: info.SumChain}, nil
 	case rpc.MethodLeader:
 		name, address := s.leader()
 		return rpc.LeaderReply{Name: name, Address: address}, nil

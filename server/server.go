@@ -28,7 +28,7 @@ import (
 const (
 	dialTimeout   = 2 * time.Second
 	leaveTimeout  = 3 * time.Second
-	httpDrain     = 5 * time.Second
+	httpDrain     = 2 * time.Second // for requests to finish when the server stops
 	readyInterval = 50 * time.Millisecond
 )
 
@@ -149,12 +149,14 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.release()
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
+	requests, endRequests := context.WithCancel(work)
+	defer endRequests()
 	web := &http.Server{
 		Handler:           api.New(s.apiConfig()),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return work },
+		BaseContext:       func(net.Listener) context.Context { return requests },
 	}
 	var group sync.WaitGroup
 	run := func(name string, fn func() error) {
@@ -171,6 +173,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("forming the cluster", func() error { return s.form(work) })
 	run("recording the cluster", func() error { return s.watchCluster(work) })
 	run("waiting for readiness", func() error { s.awaitReady(work); return nil })
+	run("comparing states", func() error { s.compareSums(work); return nil })
 	run("http", func() error {
 		if err := web.Serve(s.http); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -189,6 +192,7 @@ func (s *Server) Run(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(context.Background(), httpDrain)
 	defer cancel()
 	_ = web.Shutdown(drain)
+	endRequests() // those that follow a task's output would go on
 	_ = web.Close()
 	stop()
 	group.Wait()
@@ -359,6 +363,7 @@ func (s *Server) raftAddresses() []string {
 func (s *Server) apiConfig() api.Config {
 	return api.Config{
 		Backend: s, Logger: s.log, Version: cmp.Or(s.cfg.Version, "dev"), Addresses: []string{s.HTTPAddr()},
+		AllowedHosts: s.cfg.AllowedHosts,
 	}
 }
 
