@@ -102,7 +102,7 @@ sent; then each job stands alone.`,
 func onlyFile(cmd *cobra.Command) error {
 	for _, name := range []string{
 		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
-		"grace", "retries", "selector", "idempotent", "app", "owner",
+		"grace", "retries", "selector", "app", "owner",
 	} {
 		if cmd.Flags().Changed(name) {
 			return job.Invalid("--"+name, "can't be combined with -f; set it in the file", "")

@@ -67,7 +67,6 @@ type policy struct {
 	timeout, grace durationFlag
 	retries        int
 	selector       map[string]string
-	idempotent     bool
 	app, owner     string
 }
 
@@ -80,7 +79,6 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.IntVar(&p.retries, "retries", -1, "how `often` a failed attempt is followed by another (default 5)")
 	f.Lookup("retries").DefValue = ""
 	f.StringToStringVar(&p.selector, "selector", nil, "run only on workers with this label: `KEY=VALUE`; repeatable")
-	f.BoolVar(&p.idempotent, "idempotent", false, "a second attempt may overlap a lost first one, so it starts sooner")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
 }
@@ -107,9 +105,6 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 		out.Retry = &job.Retry{
 			MaxRetries: p.retries, Initial: job.Duration(2 * time.Second), Factor: 2, Cap: job.Duration(5 * time.Minute),
 		}
-	}
-	if cmd.Flags().Changed("idempotent") {
-		out.Idempotent = &p.idempotent
 	}
 	return out, nil
 }
