@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,7 +140,7 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	var body []byte
 	if r.body != nil {
 		var err error
-		if body, err = json.Marshal(r.body); err != nil {
+		if body, err = encode(r.body); err != nil {
 			return job.Invalid("body", "must be encodable as JSON: "+err.Error(), "")
 		}
 	}
@@ -209,6 +210,15 @@ func ended(ctx context.Context, last *Error) error {
 		}
 	}
 	return e
+}
+
+// encode writes JSON and leaves payloads be: escaping for HTML would change them.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }
 
 func (c *Client) query(extra url.Values) url.Values {

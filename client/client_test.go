@@ -318,6 +318,11 @@ func TestRequests(t *testing.T) {
 		{func() error { _, err := c.Workers(ctx, 0, ""); return err }, "GET /v1/workers?consistency=stale&namespace=ops "},
 		{func() error { _, err := c.DrainWorker(ctx, "w"); return err }, "POST /v1/workers/w/drain?namespace=ops {}"},
 		{func() error { _, err := c.ResumeWorker(ctx, "w"); return err }, "POST /v1/workers/w/resume?namespace=ops {}"},
+		{func() error {
+			d := job.Duration(0)
+			_, err := c.Submit(ctx, client.SubmitRequest{Job: "j", Payload: []byte(`"<&>"`), IdempotencyKey: "k", IdempotencyWindow: &d})
+			return err
+		}, `POST /v1/tasks?namespace=ops {"job":"j","payload":"<&>","idempotency_key":"k","idempotency_window":"0s"}`},
 		{func() error { return c.ForgetWorker(ctx, "w") }, "DELETE /v1/workers/w?namespace=ops "},
 		{func() error { _, err := c.Cluster(ctx); return err }, "GET /v1/cluster?consistency=stale&namespace=ops "},
 		{func() error { _, err := c.Attempts(ctx, "x"); return err }, "GET /v1/tasks/x/attempts?consistency=stale&namespace=ops "},

@@ -37,7 +37,7 @@ func (c *Client) SubmitBatch(ctx context.Context, rs []SubmitRequest) ([]BatchRe
 	for i := range rs {
 		r := rs[i]
 		withKey(&r)
-		raw, err := json.Marshal(r)
+		raw, err := encode(r)
 		if err != nil {
 			return nil, job.Invalid("tasks["+strconv.Itoa(i)+"]", "must be encodable as JSON: "+err.Error(), "")
 		}
