@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -191,6 +192,57 @@ func rowsOf(r fsm.Reader) map[string]string {
 		return true
 	})
 	return rows
+}
+
+// Views may be read while the one batch writes and commits.
+func TestViewsBesideBatch(t *testing.T) {
+	engine, err := Open(vfs.NewMem(), "state", small(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]Store{"memory": NewMemory(), "pebble": engine} {
+		t.Run(name, func(t *testing.T) {
+			want := fill(s, 500)
+			var readers sync.WaitGroup
+			for range 2 {
+				v := s.View()
+				readers.Go(func() {
+					defer v.Close()
+					for range 5 {
+						if got := rowsOf(v); !maps.Equal(got, want) {
+							t.Errorf("a view beside a batch has %d rows, want %d", len(got), len(want))
+						}
+					}
+				})
+			}
+			for i := range 100 {
+				set(s, fmt.Sprintf("key-%08d", i), "changed")
+				set(s, fmt.Sprintf("new-%08d", i), "added")
+			}
+			readers.Wait()
+			closeAll(t, s)
+		})
+	}
+}
+
+// Memtables as large as the cache must leave room for blocks.
+func TestBlocksAreCached(t *testing.T) {
+	opts := small(t)
+	opts.MemTableBytes, opts.CacheBytes = 1<<20, 1<<20
+	s, err := Open(vfs.NewMem(), "state", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fill(s, 2000)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	fill(s, 100) // the next memtable
+	checkRows(t, s, want)
+	if m := s.Metrics(); m["cache_bytes"] == 0 || m["disk_bytes"] == 0 || m["memtable_bytes"] == 0 {
+		t.Errorf("metrics %v", m)
+	}
+	closeAll(t, s)
 }
 
 // Both twins' checkpoints open as the state they were made of.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -325,5 +326,46 @@ func TestMarkerFollowsManifest(t *testing.T) {
 	}
 	if markers != 2 {
 		t.Errorf("%d markers were made", markers)
+	}
+}
+
+// What CURRENT will name must be on disk before the rename that publishes it.
+func TestCurrentNamesWhatIsDurable(t *testing.T) {
+	from := newHome(t, vfs.NewMem())
+	defer closeAll(t, from)
+	stream := snapshotStream(t, from, SnapshotMeta{Index: 9, Term: 1})
+	mem := vfs.NewCrashableMem()
+	var named []current
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpRename || mem.PathBase(op.Path) != currentName+tempSuffix {
+			return nil
+		}
+		crashed := disk{mem.CrashClone(vfs.CrashCloneCfg{})}
+		var c current
+		if err := (disk{mem}).readJSON(op.Path, &c); err != nil {
+			t.Error(err)
+		}
+		named = append(named, c)
+		opts := small(t)
+		opts.Create = false
+		live, err := Open(crashed, fmt.Sprintf("home/%s%d", livePrefix, c.Live), opts)
+		if err != nil {
+			t.Errorf("state that CURRENT names: %v", err)
+		} else {
+			closeAll(t, live)
+		}
+		if _, err := crashed.Stat("home/snapshots/" + c.Snapshot + "/" + manifestName); err != nil && c.Snapshot != "" {
+			t.Errorf("snapshot that CURRENT names: %v", err)
+		}
+		return nil
+	}))
+	h := newHome(t, fs)
+	id := receive(t, h, SnapshotMeta{Index: 9, Term: 1}, stream)
+	if err := h.Install(id); err != nil {
+		t.Fatal(err)
+	}
+	closeAll(t, h)
+	if want := []current{{Live: 1}, {Live: 2, Snapshot: id}}; !slices.Equal(named, want) {
+		t.Errorf("CURRENT named %v, want %v", named, want)
 	}
 }

@@ -68,7 +68,7 @@ func (h *Home) openCopy(snap *snapshot, dir string) (*engine, error) {
 	}
 	from := h.fs.PathJoin(h.snapshotPath(snap.record.ID), stateDir)
 	for _, f := range snap.record.Files {
-		// Tables are never written again; the rest is, so it must not be shared.
+		// Tables are never written again; the rest may be, so it is not shared.
 		step := vfs.Copy
 		if isTable(f.Name) {
 			step = vfs.LinkOrCopy
