@@ -18,26 +18,26 @@ func (a *apply) giveBack(c *GiveBack) Result {
 	return Result{Attempts: results}
 }
 
-// giveBackOne undoes an assign: the attempt did not happen, so its record goes,
-// no retry is spent, and the next attempt takes its number. Its token is never
-// used again: LastToken stays, and every token is higher than the one before.
+// giveBackOne undoes an assign: no retry is spent, and the task waits again. Of
+// an attempt that was not started the record goes too, and the next attempt
+// takes its number; one that a draining worker had to end keeps its record, as
+// refused. Its token is never used again: LastToken stays, and every token is
+// higher than the one before.
 func (a *apply) giveBackOne(ref AttemptRef, reason string) *job.Error {
 	old, err := a.held(ref)
 	if err != nil {
 		return err
 	}
-	if old.State != job.Dispatched {
-		return job.Conflict("task", "was started, so it can't be given back", ref.Ref.ID.String())
-	}
 	t := new(Task)
 	*t = *old
-	a.key = a.key.attempt(ref.Ref, t.Attempt)
-	a.delete(a.key)
-	t.Attempt--
 	t.Token = job.Token{}
-	t.Worker, t.Dispatched, t.Started = "", 0, 0
-	if at, ok := a.attempt(ref.Ref, t.Attempt); ok {
-		t.Worker, t.Dispatched, t.Started = at.Worker, at.Assigned, at.Started
+	if old.State == job.Running {
+		at := a.currentAttempt(old)
+		at.Ended, at.Outcome = a.now, job.OutcomeRefused
+		at.Result = AttemptResult{Outcome: job.OutcomeRefused, Error: cut(reason, MaxErrorBytes)}
+		a.putAttempt(ref.Ref, at)
+	} else {
+		a.forgetAttempt(t)
 	}
 	if t.CancelRequested {
 		t.end(job.Cancelled, a.now)
@@ -51,4 +51,17 @@ func (a *apply) giveBackOne(ref AttemptRef, reason string) *job.Error {
 	a.event(Event{Kind: EventAttemptEnded, Task: t, Outcome: job.OutcomeRefused, Worker: old.Worker, Token: old.Token})
 	a.settled(t)
 	return nil
+}
+
+// forgetAttempt deletes the record of an attempt that did not happen; the task
+// shows the one before again.
+func (a *apply) forgetAttempt(t *Task) {
+	ref := t.Ref()
+	a.key = a.key.attempt(ref, t.Attempt)
+	a.delete(a.key)
+	t.Attempt--
+	t.Worker, t.Dispatched, t.Started = "", 0, 0
+	if at, ok := a.attempt(ref, t.Attempt); ok {
+		t.Worker, t.Dispatched, t.Started = at.Worker, at.Assigned, at.Started
+	}
 }

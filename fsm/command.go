@@ -120,7 +120,8 @@ const (
 	MaxAttempts    = 20 // attempt records kept of one task
 )
 
-// GiveBack returns attempts that the worker did not start: no retry is spent.
+// GiveBack returns attempts that the worker did not start, or had to end when it
+// stopped: no retry is spent.
 type GiveBack struct {
 	Attempts []AttemptRef `msgpack:"a"`
 	Reason   string       `msgpack:"y,omitempty"`

@@ -296,10 +296,11 @@ func (m *model) giveBack(ref AttemptRef) mResult {
 		return refused(code)
 	}
 	if t.state == job.Running {
-		return refused(job.CodeConflict)
+		t.attempts[t.attempt].outcome = job.OutcomeRefused
+	} else {
+		delete(t.attempts, t.attempt)
+		t.attempt--
 	}
-	delete(t.attempts, t.attempt)
-	t.attempt--
 	t.token = job.Token{}
 	t.version++
 	t.state, t.retry = job.Pending, t.retries > 0
