@@ -47,8 +47,6 @@ func TestDecodeRefuses(t *testing.T) {
 		{"null element", `{"exec":{"command":["a",null]}}`, "exec.command[1]", "not be null"},
 		{"null in a map", `{"exec":{"command":["a"],"env":{"A":null}}}`, `exec.env["A"]`, "not be null"},
 		{"number element", `{"exec":{"command":["a",1]}}`, "exec.command[1]", "must be a string"},
-		{"text for boolean", `{"idempotent":"yes"}`, "idempotent", "must be true or false"},
-		{"number for boolean", `{"idempotent":1}`, "idempotent", "must be true or false"},
 		{"fraction for integer", `{"retry":{"max_retries":1.5}}`, "retry.max_retries", "integer"},
 		{"exponent for integer", `{"retry":{"max_retries":1e2}}`, "retry.max_retries", "integer"},
 		{"text for integer", `{"success_codes":["0"]}`, "success_codes[0]", "must be an integer, not a string"},

@@ -184,7 +184,7 @@ func (c *codec) appendPolicy(b []byte, p *job.Policy) []byte {
 // plain reports whether a policy says nothing but its priority.
 func plain(p *job.Policy) bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil && p.Retry == nil &&
-		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.Idempotent == nil && p.OnDisconnect == ""
+		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == ""
 }
 
 // appendBody appends a Body's row.

@@ -57,7 +57,7 @@ func (t *Token) DecodeMsgpack(dec *msgpack.Decoder) error {
 	if v[0] > math.MaxUint32 || v[2] > math.MaxUint32 {
 		return Errorf(CodeInvalid, "a token's epoch and offset must be at most 2^32-1")
 	}
-	*t = Token{Epoch: uint32(v[0]), Index: v[1], Offset: uint32(v[2])}
+	*t = Token{Epoch: uint32(v[0]), Index: v[1], Offset: uint32(v[2])} //nolint:gosec // compared above
 	return nil
 }
 

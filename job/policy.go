@@ -37,9 +37,6 @@ func (p Policy) Merge(over Policy) Policy {
 	if len(over.SuccessCodes) > 0 {
 		p.SuccessCodes = over.SuccessCodes
 	}
-	if over.Idempotent != nil {
-		p.Idempotent = over.Idempotent
-	}
 	if over.OnDisconnect != "" {
 		p.OnDisconnect = over.OnDisconnect
 	}
@@ -87,9 +84,6 @@ func (p Policy) OnDisconnectOrDefault() OnDisconnect {
 	}
 	return p.OnDisconnect
 }
-
-// IsIdempotent reports whether a second attempt may overlap a lost first one.
-func (p Policy) IsIdempotent() bool { return p.Idempotent != nil && *p.Idempotent }
 
 // IsSuccess reports whether an attempt of an executor of the given kind that
 // ended with code counts as a success: by SuccessCodes if there are any, else

@@ -9,11 +9,10 @@ import (
 // full returns a policy with every field set; n tells two of them apart.
 func full(n int) Policy {
 	d := Duration(n)
-	yes := n%2 == 0
 	return Policy{
 		App: "app" + string(rune('0'+n)), Owner: "owner" + string(rune('0'+n)), Priority: Priority(n),
 		Timeout: &d, Grace: &d, Retry: &Retry{MaxRetries: n}, Selector: map[string]string{"n": string(rune('0' + n))},
-		SuccessCodes: []int{n}, Idempotent: &yes, OnDisconnect: OnDisconnect("mode" + string(rune('0'+n))),
+		SuccessCodes: []int{n}, OnDisconnect: OnDisconnect("mode" + string(rune('0'+n))),
 	}
 }
 
@@ -45,15 +44,15 @@ func TestMergeTakesEveryFieldThatIsSet(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	var p Policy
 	if p.TimeoutOrDefault() != 0 || p.GraceOrDefault() != DefaultGrace || p.PriorityOrDefault() != Normal ||
-		p.OnDisconnectOrDefault() != DisconnectKill || p.IsIdempotent() {
+		p.OnDisconnectOrDefault() != DisconnectKill {
 		t.Errorf("defaults of %+v", p)
 	}
 	if e := p.Validate(); e != nil {
 		t.Error(e)
 	}
-	p = Policy{Grace: ptr(Duration(0)), Priority: High, OnDisconnect: DisconnectContinue, Idempotent: ptr(true)}
+	p = Policy{Grace: ptr(Duration(0)), Priority: High, OnDisconnect: DisconnectContinue}
 	if p.GraceOrDefault() != 0 || p.PriorityOrDefault() != High ||
-		p.OnDisconnectOrDefault() != DisconnectContinue || !p.IsIdempotent() {
+		p.OnDisconnectOrDefault() != DisconnectContinue {
 		t.Errorf("what is set was replaced in %+v", p)
 	}
 	if (TaskSpec{}).IdempotencyWindowOrDefault() != DefaultIdempotencyWindow ||

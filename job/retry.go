@@ -82,7 +82,7 @@ func power(f float64, n int) float64 {
 // scale returns share × d, where a share outside [0, 1] or NaN is cut to it.
 func scale(d Duration, share float64) Duration {
 	switch {
-	case !(share > 0): //nolint:staticcheck // NaN too
+	case !(share > 0): // NaN too
 		return 0
 	case share >= 1:
 		return d

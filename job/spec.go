@@ -86,7 +86,6 @@ type Policy struct {
 	Retry        *Retry            `msgpack:"r,omitempty" json:"retry,omitempty"`         // default: 5 retries, 2s doubling to 5m
 	Selector     map[string]string `msgpack:"s,omitempty" json:"selector,omitempty"`      // labels that the worker must carry
 	SuccessCodes []int             `msgpack:"c,omitempty" json:"success_codes,omitempty"` // exit codes (default 0) or HTTP statuses (default 200-299)
-	Idempotent   *bool             `msgpack:"d,omitempty" json:"idempotent,omitempty"`    // a second attempt may overlap a lost first one
 	OnDisconnect OnDisconnect      `msgpack:"n,omitempty" json:"on_disconnect,omitempty"`
 }
 

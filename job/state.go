@@ -140,7 +140,7 @@ func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil
 func (p *Priority) UnmarshalText(b []byte) error {
 	for i, name := range priorityNames {
 		if i > 0 && name == string(b) {
-			*p = Priority(i) //nolint:gosec // bounded by the table
+			*p = Priority(i)
 			return nil
 		}
 	}

@@ -203,17 +203,31 @@ func (l *loop) expireLeases(mono time.Duration) {
 		}
 	}
 	for _, w := range l.workers {
-		l.loseEnded(w)
+		l.loseEnded(w, mono)
 	}
 }
 
 // loseEnded proposes to lose the attempts of a worker's lives without a lease.
 // It is called again until they are gone, so a failed proposal only costs time.
-func (l *loop) loseEnded(w *workerState) {
+//
+// A worker whose lease ended has killed what it ran, but not what a job lets go
+// on without one (on_disconnect: continue). That is lost once it must have met
+// its own time-out, with half as much again for safety.
+func (l *loop) loseEnded(w *workerState, mono time.Duration) {
 	var lost []fsm.AttemptRef
 	for _, held := range []map[fsm.TaskRef]*active{w.active, w.earlier} {
 		for _, a := range held {
-			if len(lost) < maxLose && !a.losing && !a.ref.Token.IsZero() && !l.leases.running(boot{w.name, a.boot}) {
+			if len(lost) == maxLose || a.losing || a.ref.Token.IsZero() {
+				continue
+			}
+			if l.leases.running(boot{w.name, a.boot}) {
+				a.lostAt = 0
+				continue
+			}
+			if a.lostAt == 0 {
+				a.lostAt = mono + l.goesOn(a.ref.Ref)
+			}
+			if mono >= a.lostAt {
 				a.losing = true
 				lost = append(lost, a.ref)
 			}
@@ -247,6 +261,21 @@ func (l *loop) notLost(worker string, refs []fsm.AttemptRef) {
 			}
 		}
 	}
+}
+
+// goesOn returns how long an attempt may run on after its lease has ended.
+func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
+	r, release := l.cfg.State.Read()
+	defer release()
+	t, ok := fsm.GetTask(r, ref)
+	if !ok {
+		return 0
+	}
+	policy, _, _ := l.policy(r, &t)
+	if policy.OnDisconnectOrDefault() != job.DisconnectContinue {
+		return 0
+	}
+	return policy.TimeoutOrDefault().Std()*3/2 + policy.GraceOrDefault().Std()
 }
 
 // armBackstop notes when the leader itself asks for the end of an attempt that

@@ -136,6 +136,28 @@ func TestAttemptsAreLostOnlyAfterTheLease(t *testing.T) {
 	})
 }
 
+func TestWhatMayGoOnWithoutALeaseIsLostOnlyAfterItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 1, 0)
+		w.mustConnect()
+		spec := handler(0)
+		timeout := job.Duration(10 * time.Minute)
+		spec.Policy.Timeout, spec.Policy.OnDisconnect = &timeout, job.DisconnectContinue
+		ref := c.submit(spec)[0]
+		time.Sleep(time.Second)
+		w.disconnect()
+		time.Sleep(15 * time.Minute)
+		if s := c.task(ref).State; s != job.Dispatched {
+			t.Fatalf("the task is %s while its attempt may still run, want dispatched", s)
+		}
+		time.Sleep(time.Minute)
+		if got := c.task(ref); got.State != job.Pending || got.Retries != 1 {
+			t.Errorf("the task is %s after %d retries, want pending after 1", got.State, got.Retries)
+		}
+	})
+}
+
 func TestALeaseThatEndedIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -76,6 +76,9 @@ type active struct {
 	cancelled bool
 	losing    bool          // a lose is proposed
 	backstop  time.Duration // when to kill it, by Mono; 0: never
+	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:
+	// its lease has not ended. See loseEnded.
+	lostAt time.Duration
 }
 
 func (w *workerState) free() int {

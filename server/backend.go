@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"time"
 
 	"github.com/axd-project/axd/api"
@@ -69,20 +69,14 @@ func (s *Server) ReadyTasks() int64 { return s.sched.Ready() }
 // Follow implements api.Backend: the leader has the worker's session, so other
 // servers stream through it.
 func (s *Server) Follow(ctx context.Context, ref fsm.TaskRef, send func(client.LogChunk) error) error {
-	each := func(out rpc.Output) error {
-		chunk := client.LogChunk{Stream: "stdout", Data: strings.ToValidUTF8(string(out.Data), "\uFFFD"), Skipped: out.Skipped}
-		if out.Stderr {
-			chunk.Stream = "stderr"
-		}
-		return send(chunk)
-	}
-	return s.untilLeader(ctx, func() error {
+	text := chunkText{send: send}
+	err := s.untilLeader(ctx, func() error {
 		name, address := s.leader()
 		switch name {
 		case "":
 			return errNoLeader
 		case s.cfg.Name:
-			return s.followHere(ctx, ref, each)
+			return s.followHere(ctx, ref, text.output)
 		}
 		follow := rpc.Follow{Ref: rpc.Ref{Namespace: ref.Namespace, ID: ref.ID}}
 		err := s.peers.Stream(ctx, address, rpc.MethodTail, follow, func(decode func(any) error) error {
@@ -90,13 +84,14 @@ func (s *Server) Follow(ctx context.Context, ref fsm.TaskRef, send func(client.L
 			if err := decode(&out); err != nil {
 				return err
 			}
-			return each(out)
+			return text.output(out)
 		})
 		if err != nil {
 			return forwardError(err)
 		}
 		return nil
 	})
+	return errors.Join(err, text.end())
 }
 
 // Serving implements api.Backend.

@@ -21,6 +21,7 @@ type Config struct {
 	AllowedHosts    []string // names that a request's Host header may carry beside loopback and the listeners' own
 	Join            []string // gossip addresses of other servers
 	BootstrapExpect int      // servers that form a new cluster together; default 1 without Join, else 0: wait to be added
+	Alone           bool     // a cluster of one for good: it need not wait for rivals before it leads
 	Insecure        bool     // allow listeners that are not loopback although there is neither TLS nor tokens
 
 	RaftMultiplier int            // stretches Raft's time-outs: 1 to 10; default 1
@@ -87,6 +88,9 @@ func (c *Config) validate() error {
 		return job.Invalid("join", "must name the gossip address of at least one server when --bootstrap-expect is above 1",
 			"")
 	}
+	if c.Alone && (c.BootstrapExpect != 1 || len(c.Join) > 0) {
+		return job.Invalid("alone", "excludes other servers", "")
+	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > maxMultiplier {
 		return job.Invalid("raft-multiplier", "must be 1 to 10", strconv.Itoa(c.RaftMultiplier))
 	}
@@ -117,6 +121,16 @@ func (c *Config) validateListener(field, address string) error {
 	}
 	return job.Invalid(field, "is not a loopback address, and there is neither TLS nor a token yet: anyone who reaches "+
 		"it may run commands; listen on 127.0.0.1, or accept that with --insecure", address)
+}
+
+// aloneTimeout is the election time-out of a server that has no rivals.
+const aloneTimeout = 100 * time.Millisecond
+
+func (c *Config) electionTimeout() time.Duration {
+	if c.Alone {
+		return aloneTimeout
+	}
+	return time.Duration(c.RaftMultiplier) * time.Second
 }
 
 // advertiseRPC is the address others dial: a wildcard becomes the host's name.

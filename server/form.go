@@ -142,6 +142,9 @@ func (s *Server) onJoin(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, job.Conflict("name", "is the name of a server that is alive in this cluster; choose another --name",
 			m.Name)
 	}
+	if s.cfg.Alone {
+		return nil, job.Conflict("join", "found a server that runs alone (axd dev) and takes no others", s.cfg.Name)
+	}
 	if _, err := s.node.ConfirmLeadership(ctx); err != nil {
 		return nil, s.notLeading(err)
 	}

@@ -42,6 +42,9 @@ func (s *Server) proposeAsync(c fsm.Command, done func(fsm.Result, error)) {
 // Propose commits a command wherever the leader is. What was certainly not
 // committed is tried again while there is no leader, for leaderWait at most.
 func (s *Server) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) {
+	if err := s.room(grows(c.Code())); err != nil {
+		return fsm.Result{}, err
+	}
 	b, err := fsm.EncodeCommand(c)
 	if err != nil {
 		return fsm.Result{}, err
@@ -54,6 +57,9 @@ func (s *Server) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error)
 	})
 	return res, err
 }
+
+// grows tells which commands make the state larger at a user's wish.
+func grows(c fsm.Code) bool { return c == fsm.CodeSubmit || c == fsm.CodePutJob }
 
 // untilLeader repeats do while it fails with no_leader.
 func (s *Server) untilLeader(ctx context.Context, do func() error) error {
@@ -134,6 +140,9 @@ func (s *Server) leader() (name, address string) {
 func (s *Server) onPropose(ctx context.Context, r *rpc.Request) (any, error) {
 	var m rpc.Propose
 	if err := r.Decode(&m); err != nil {
+		return nil, err
+	}
+	if err := s.room(len(m.Command) > 0 && grows(fsm.Code(m.Command[0]))); err != nil {
 		return nil, err
 	}
 	res, err := s.node.Propose(ctx, m.Command)

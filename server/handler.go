@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
@@ -80,9 +79,9 @@ func (s *Server) onTail(ctx context.Context, r *rpc.Request) error {
 	return s.followHere(ctx, ref, func(out rpc.Output) error { return r.Send(out) })
 }
 
-// followHere streams from the worker that is connected to this server, until the
-// attempt's end is in state. A task without an active attempt has nothing to
-// follow, and neither has one whose worker has just ended it.
+// followHere streams from the worker that is connected to this server; the worker
+// ends the stream once the attempt's end is in state. A task without an active
+// attempt has nothing to follow.
 func (s *Server) followHere(ctx context.Context, ref fsm.TaskRef, each func(rpc.Output) error) error {
 	t, err := s.localTask(ref)
 	if err != nil || !t.State.Active() {
@@ -101,11 +100,9 @@ func (s *Server) followHere(ctx context.Context, ref fsm.TaskRef, each func(rpc.
 		return each(out)
 	})
 	if err != nil {
-		if err = forwardError(err); !errors.Is(err, job.ErrNotFound) {
-			return err
-		}
+		return forwardError(err)
 	}
-	return s.awaitEnd(ctx, ref, t.Token)
+	return nil
 }
 
 func (s *Server) localTask(ref fsm.TaskRef) (fsm.Task, error) {
@@ -117,30 +114,3 @@ func (s *Server) localTask(ref fsm.TaskRef) (fsm.Task, error) {
 	}
 	return t, nil
 }
-
-// awaitEnd waits until an attempt whose output has ended is no longer the
-// task's current one: its result may still be on the way.
-func (s *Server) awaitEnd(ctx context.Context, ref fsm.TaskRef, token job.Token) error {
-	tick := time.NewTicker(endInterval)
-	defer tick.Stop()
-	limit := time.NewTimer(endWait)
-	defer limit.Stop()
-	for {
-		t, err := s.localTask(ref)
-		if err != nil || t.Token != token {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-limit.C:
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-const (
-	endInterval = 20 * time.Millisecond
-	endWait     = 10 * time.Second // for the result of an attempt whose output has ended
-)

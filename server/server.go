@@ -51,10 +51,11 @@ type Server struct {
 	clock    *clock
 	sessions sessions
 
-	cluster atomic.Pointer[string] // the cluster's id; nil: not yet known
-	leading atomic.Bool
-	ready   chan struct{}
-	failed  chan error // what ends Run with an error
+	cluster  atomic.Pointer[string] // the cluster's id; nil: not yet known
+	leading  atomic.Bool
+	diskFull atomic.Bool
+	ready    chan struct{}
+	failed   chan error // what ends Run with an error
 }
 
 // New checks the configuration and takes what must not be shared: the data
@@ -121,7 +122,7 @@ func (s *Server) raftConfig() raftnode.Config {
 		Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), DataDir: s.cfg.DataDir, Logger: s.log, Home: s.home,
 		Listener: s.gate, Dial: s.dialRaft, Resolve: s.resolve, Peers: peerCalls{s},
 		Now: s.clock.Now, Events: s.onEvents, Restored: s.sched.Reset, Fatal: s.fatal,
-		ElectionTimeout: time.Duration(s.cfg.RaftMultiplier) * time.Second,
+		ElectionTimeout: s.cfg.electionTimeout(),
 	}
 }
 
@@ -173,6 +174,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("forming the cluster", func() error { return s.form(work) })
 	run("recording the cluster", func() error { return s.watchCluster(work) })
 	run("waiting for readiness", func() error { s.awaitReady(work); return nil })
+	run("watching the disk", func() error { s.watchDisk(work); return nil })
 	run("comparing states", func() error { s.compareSums(work); return nil })
 	run("http", func() error {
 		if err := web.Serve(s.http); !errors.Is(err, http.ErrServerClosed) {

@@ -60,7 +60,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 	logger := d.log.logger(stderr)
 	s, err := server.New(server.Config{
 		Name: "s1", DataDir: filepath.Join(d.dataDir, "server"), HTTP: d.http, RPC: rpc, Gossip: gossip,
-		BootstrapExpect: 1, Version: version, Logger: logger,
+		BootstrapExpect: 1, Alone: true, Version: version, Logger: logger,
 	})
 	if err != nil {
 		return err

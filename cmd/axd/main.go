@@ -15,6 +15,7 @@ import (
 
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/server"
 )
 
 // The exit codes. They are part of the interface: docs/reference/cli.md.
@@ -86,6 +87,9 @@ func exitCode(err error) int {
 		return failed.code
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	}
+	if code := server.ExitCode(err); code != 0 {
+		return code
 	}
 	switch codeOf(err) {
 	case job.CodeInvalid, job.CodeTooLarge, job.CodeForbidden, job.CodeUnsupported:

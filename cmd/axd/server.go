@@ -45,6 +45,8 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	f.StringSliceVar(&cfg.Join, "join", nil, "gossip `addresses` of servers, comma separated")
 	f.IntVar(&cfg.BootstrapExpect, "bootstrap-expect", 0, "`servers` that form a new cluster together (default: 1 without --join)")
 	f.BoolVar(&cfg.Insecure, "insecure", false, "allow listeners that other machines can reach")
+	f.StringSliceVar(&cfg.AllowedHosts, "allowed-host", nil,
+		"`names` that requests may carry in their Host header, beside loopback and --http")
 	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", 1, "stretch Raft's time-outs, 1 to 10; 5 for SD cards and slow links")
 	retention = durationFlag(7 * 24 * time.Hour)
 	f.Var(&retention, "retention", "how long ended tasks are kept")

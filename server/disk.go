@@ -1,0 +1,48 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/axd-project/axd/job"
+)
+
+// The shares of the disk that must be free. A full disk would end the server,
+// so what grows the state is refused before.
+const (
+	diskAlarm    = 0.10
+	diskFloor    = 0.05
+	diskInterval = 5 * time.Second
+)
+
+// watchDisk keeps the share of the disk that is free, and warns when it is low.
+func (s *Server) watchDisk(ctx context.Context) {
+	tick := time.NewTicker(diskInterval)
+	defer tick.Stop()
+	low := false
+	for {
+		if _, ratio, err := s.home.Free(); err == nil {
+			s.diskFull.Store(ratio < diskFloor)
+			if ratio < diskAlarm && !low {
+				s.log.Warn("the disk is nearly full; below 5 % free new tasks are refused",
+					"free", fmt.Sprintf("%.1f %%", 100*ratio), "data_dir", s.cfg.DataDir)
+			}
+			low = ratio < diskAlarm
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// room refuses what grows the state while the disk is nearly full.
+func (s *Server) room(grows bool) error {
+	if grows && s.diskFull.Load() {
+		return job.Errorf(job.CodeDiskFull, "less than 5 % of the disk of server "+s.cfg.Name+
+			" is free, so it takes nothing new; free some space, or shorten --retention")
+	}
+	return nil
+}
