@@ -1,15 +1,15 @@
 package wheel
 
 import (
-	"fmt"
 	"runtime"
+	"strconv"
 	"testing"
 )
 
 // payload has the size of a task's reference: an id and a number.
 type payload struct {
-	id [16]byte
-	n  uint32
+	_ [16]byte
+	n uint32
 }
 
 var sizes = []int{10_000, 1_000_000, 10_000_000}
@@ -28,7 +28,7 @@ func filled(n int) *Wheel[payload] {
 
 func bySize(b *testing.B, f func(b *testing.B, n int)) {
 	for _, n := range sizes {
-		b.Run(fmt.Sprint(n), func(b *testing.B) { f(b, n) })
+		b.Run(strconv.Itoa(n), func(b *testing.B) { f(b, n) })
 	}
 }
 

@@ -43,9 +43,9 @@ func New[T any](now int64) *Wheel[T] { return &Wheel[T]{now: ordered(now)} }
 
 // ordered maps int64 to uint64 so that the order stays and digits can be
 // compared, also for times before 1970.
-func ordered(ms int64) uint64 { return uint64(ms) ^ 1<<63 }
+func ordered(ms int64) uint64 { return uint64(ms) ^ 1<<63 } //nolint:gosec // two's complement
 
-func unordered(u uint64) int64 { return int64(u ^ 1<<63) }
+func unordered(u uint64) int64 { return int64(u ^ 1<<63) } //nolint:gosec // two's complement
 
 // Add inserts v, due at the given millisecond, any int64. What is due at or
 // before the current time comes out of the next Advance.
