@@ -16,9 +16,8 @@ const maxTaskRows = 5 + MaxAttempts
 func (a *apply) expire(c *Expire) Result {
 	var r Result
 	budget := a.expireKeys(MaxFanOut, &r)
-	if !r.More { // else a task could be deleted before its key
-		a.expireEnded(min(c.EndedBefore, a.now), budget, &r)
-	}
+	// While expired keys are left, no budget is: a key goes before its task.
+	a.expireEnded(min(c.EndedBefore, a.now), budget, &r)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)
 	}

@@ -8,6 +8,9 @@
 // holds the same bytes. The same code serves live apply, replay, scripts,
 // fuzzing and simulation.
 //
-// To add a verb: append its code to command.go, write apply_<verb>.go, add a
-// line to the switch in machine.go and a script in testdata.
+// To add a verb: append its code to command.go and to newCommand in codec.go,
+// write apply_<verb>.go, add a line to the switch in machine.go and a script in
+// testdata. To change what a verb does, or what it accepts, tie the change to
+// the cluster's feature level: until every server runs the new build, all must
+// go on writing the same bytes.
 package fsm
