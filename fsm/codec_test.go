@@ -93,6 +93,21 @@ func TestRowsWrittenByHandReadByTags(t *testing.T) {
 	}
 }
 
+// TestPolicyWithOneField holds the short form of a policy to those that set
+// nothing but the priority.
+func TestPolicyWithOneField(t *testing.T) {
+	c := newCodec()
+	typ := reflect.TypeFor[job.Policy]()
+	for i := range typ.NumField() {
+		var want, got job.Policy
+		n := int64(0)
+		fill(reflect.ValueOf(&want).Elem().Field(i), &n)
+		if err := decode(c.appendPolicy(nil, &want), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: wrote %+v, read %+v, %v", typ.Field(i).Name, want, got, err)
+		}
+	}
+}
+
 // TestSizesOfValues goes over the lengths and numbers at which the encoding
 // changes its form.
 func TestSizesOfValues(t *testing.T) {
