@@ -229,8 +229,8 @@ func TestCachesAreBounded(t *testing.T) {
 		}
 		e.apply(commands...)
 	}
-	for i := range 3 {
-		put(i*4000, 4000)
+	for i := range 2 {
+		put(i*4200, 4200)
 		if len(e.m.jobs) > maxCachedJobs || len(e.m.workers) > maxCachedWorkers || len(e.m.counters) > maxCachedCounters {
 			t.Fatalf("%d jobs, %d workers, %d counters", len(e.m.jobs), len(e.m.workers), len(e.m.counters))
 		}

@@ -14,7 +14,7 @@ import (
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &modelRun{t: t, model: newModel(), tx: newMemTx(), m: NewMachine(), at: scriptStart, term: 1}
-		for range rapid.IntRange(1, 40).Draw(t, "entries") {
+		for range rapid.IntRange(1, 30).Draw(t, "entries") {
 			r.entry()
 		}
 		r.compareLists()
