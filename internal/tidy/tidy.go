@@ -9,9 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -117,27 +115,23 @@ func skipDir(name string) bool {
 		name == "testdata" || name == "bin" || name == "axd-data"
 }
 
-// load reads every source file below root.
-func load(root string) ([]*file, error) {
+// load reads every source file of the tree.
+func load(tree fs.FS) ([]*file, error) {
 	var files []*file
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && p != root && skipDir(d.Name()):
-			return filepath.SkipDir
+		case d.IsDir() && p != "." && skipDir(d.Name()):
+			return fs.SkipDir
 		case d.IsDir() || !sourceExts[path.Ext(d.Name())]:
 			return nil
 		}
-		rel, err := filepath.Rel(root, p)
+		b, err := fs.ReadFile(tree, p)
 		if err != nil {
 			return err
 		}
-		b, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		f, err := newFile(filepath.ToSlash(rel), string(b))
+		f, err := newFile(p, string(b))
 		if err != nil {
 			return err
 		}
@@ -147,13 +141,13 @@ func load(root string) ([]*file, error) {
 	return files, err
 }
 
-// Check applies every rule to the repository at root.
-func Check(root string) ([]Finding, error) {
-	files, err := load(root)
+// Check applies every rule to a repository, given as the tree below its root.
+func Check(tree fs.FS) ([]Finding, error) {
+	files, err := load(tree)
 	if err != nil {
 		return nil, err
 	}
-	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	mod, err := fs.ReadFile(tree, "go.mod")
 	if err != nil {
 		return nil, err
 	}

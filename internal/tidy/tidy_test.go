@@ -2,13 +2,14 @@ package tidy
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"strings"
 	"testing"
 )
 
 func TestRepositoryKeepsTheHouseRules(t *testing.T) {
-	found, err := Check("../..")
+	found, err := Check(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
