@@ -73,7 +73,7 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec) (*Task, *job.Error) {
 	}
 	t := &Task{
 		Namespace: namespace, State: job.Pending, Job: spec.Job, Offer: offer, Policy: spec.Policy,
-		Due: due, Created: a.now, MaxRetries: policy.RetryOrDefault().MaxRetries,
+		Due: due, Created: a.now, MaxRetries: policy.RetryOrDefault().Max(),
 		IdempotencyKey: spec.IdempotencyKey,
 		HasBody:        offer != "" || len(spec.Payload) > 0,
 	}

@@ -68,7 +68,7 @@ func (t *Task) end(s job.State, at int64) {
 func (a *apply) retry(t *Task, o job.Outcome, ended int64) {
 	policy := a.policy(t)
 	r := policy.RetryOrDefault()
-	t.MaxRetries = r.MaxRetries
+	t.MaxRetries = r.Max()
 	if t.Retries < t.MaxRetries {
 		t.Retries++
 		t.State, t.Retry = job.Pending, true

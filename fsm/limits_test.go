@@ -127,7 +127,7 @@ func TestExpireTouchesAtMostMaxFanOutRows(t *testing.T) {
 func TestLastAttemptsAreKept(t *testing.T) {
 	e := newLimitsEnv(t)
 	task := e.submit(1, func(_ int, s *job.TaskSpec) {
-		s.Retry = &job.Retry{MaxRetries: 100, Initial: 1_000_000, Cap: 1_000_000}
+		s.Retry = &job.Retry{MaxRetries: new(100), Initial: 1_000_000, Cap: 1_000_000}
 	})[0]
 	var tokens []job.Token
 	for range MaxAttempts + 5 {

@@ -145,7 +145,7 @@ func (r *modelRun) priority() job.Priority {
 func (r *modelRun) retry() *job.Retry {
 	none := 0.0
 	delay := job.Duration(retryDelay * 1_000_000)
-	return &job.Retry{MaxRetries: rapid.IntRange(0, 3).Draw(r.t, "retries"), Initial: delay, Factor: 1, Cap: delay, Jitter: &none}
+	return &job.Retry{MaxRetries: new(rapid.IntRange(0, 3).Draw(r.t, "retries")), Initial: delay, Factor: 1, Cap: delay, Jitter: &none}
 }
 
 func (r *modelRun) submit() Command {
@@ -183,7 +183,7 @@ func (r *modelRun) submit() Command {
 func fixedRetry() *job.Retry {
 	none := 0.0
 	delay := job.Duration(retryDelay * 1_000_000)
-	return &job.Retry{MaxRetries: 1, Initial: delay, Factor: 1, Cap: delay, Jitter: &none}
+	return &job.Retry{MaxRetries: new(1), Initial: delay, Factor: 1, Cap: delay, Jitter: &none}
 }
 
 func (r *modelRun) task() TaskRef {

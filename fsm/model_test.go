@@ -134,7 +134,7 @@ func (m *model) putJob(c PutJob) mResult {
 	j := m.jobs[c.Name]
 	retries := 5
 	if c.Spec.Retry != nil {
-		retries = c.Spec.Retry.MaxRetries
+		retries = c.Spec.Retry.Max()
 	}
 	if j.version > 0 && j.spec == c.Spec.Handler && j.priority == c.Spec.Priority && j.retries == retries {
 		return mResult{version: j.version}
@@ -173,7 +173,7 @@ func (m *model) submit(s *job.TaskSpec) mResult {
 		due:      max(m.now, s.Due, m.now+s.Delay.Milliseconds()), attempts: map[uint32]*mAttempt{},
 	}
 	if s.Retry != nil {
-		t.ownRetries = &s.Retry.MaxRetries
+		t.ownRetries = new(s.Retry.Max())
 	}
 	if s.IdempotencyKey != "" {
 		window := int64(24 * 3600 * 1000)

@@ -99,7 +99,7 @@ func (e *scriptEnv) policy(f fields) job.Policy {
 	if f["retries"] != "" {
 		none := 0.0
 		p.Retry = &job.Retry{
-			MaxRetries: int(f.number("retries")), Initial: f.duration("initial"), Factor: 2,
+			MaxRetries: new(int(f.number("retries"))), Initial: f.duration("initial"), Factor: 2,
 			Cap: job.Duration(60_000_000_000), Jitter: &none,
 		}
 		if p.Retry.Initial == 0 {

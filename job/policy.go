@@ -46,7 +46,7 @@ func (p Policy) Merge(over Policy) Policy {
 // RetryOrDefault returns the retry rule with all its defaults filled in.
 func (p Policy) RetryOrDefault() Retry {
 	if p.Retry == nil {
-		return Retry{MaxRetries: DefaultMaxRetries}.resolved()
+		return Retry{}.resolved()
 	}
 	return p.Retry.resolved()
 }

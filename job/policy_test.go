@@ -11,7 +11,7 @@ func full(n int) Policy {
 	d := Duration(n)
 	return Policy{
 		App: "app" + string(rune('0'+n)), Owner: "owner" + string(rune('0'+n)), Priority: Priority(n),
-		Timeout: &d, Grace: &d, Retry: &Retry{MaxRetries: n}, Selector: map[string]string{"n": string(rune('0' + n))},
+		Timeout: &d, Grace: &d, Retry: &Retry{MaxRetries: new(n)}, Selector: map[string]string{"n": string(rune('0' + n))},
 		SuccessCodes: []int{n}, OnDisconnect: OnDisconnect("mode" + string(rune('0'+n))),
 	}
 }

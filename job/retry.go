@@ -16,6 +16,9 @@ const (
 
 // resolved returns the rule with every default filled in.
 func (r Retry) resolved() Retry {
+	if r.MaxRetries == nil {
+		r.MaxRetries = new(DefaultMaxRetries)
+	}
 	if r.Initial == 0 {
 		r.Initial = DefaultRetryInitial
 		if r.Cap > 0 {
@@ -29,10 +32,18 @@ func (r Retry) resolved() Retry {
 		r.Factor = DefaultRetryFactor
 	}
 	if r.Jitter == nil {
-		j := DefaultRetryJitter
-		r.Jitter = &j
+		r.Jitter = new(DefaultRetryJitter)
 	}
 	return r
+}
+
+// Max returns how often a failed attempt is followed by another, the default
+// where the rule says nothing.
+func (r Retry) Max() int {
+	if r.MaxRetries == nil {
+		return DefaultMaxRetries
+	}
+	return *r.MaxRetries
 }
 
 // Delay returns the time from a failed attempt to retry k, 1 for the first, by
@@ -92,8 +103,8 @@ func scale(d Duration, share float64) Duration {
 
 // Validate checks the rule's bounds. Fields are named below "retry".
 func (r Retry) Validate() *Error {
-	if r.MaxRetries < 0 || r.MaxRetries > MaxRetriesLimit {
-		return invalidNumber("retry.max_retries", "must be 0 to 1000", r.MaxRetries)
+	if n := r.Max(); n < 0 || n > MaxRetriesLimit {
+		return invalidNumber("retry.max_retries", "must be 0 to 1000", n)
 	}
 	if r.Initial < 0 {
 		return Invalid("retry.initial", "must not be negative", r.Initial.String())

@@ -14,7 +14,7 @@ const ms = Duration(time.Millisecond)
 
 // noJitter is a rule whose delays don't depend on the draw.
 func noJitter(initial Duration, factor float64, limit Duration) Retry {
-	return Retry{MaxRetries: 5, Initial: initial, Factor: factor, Cap: limit, Jitter: ptr(0.0)}
+	return Retry{MaxRetries: new(5), Initial: initial, Factor: factor, Cap: limit, Jitter: ptr(0.0)}
 }
 
 // K5-01: back-off overflows past the cap.
@@ -42,7 +42,7 @@ func TestK5_01_BackoffNeverOverflows(t *testing.T) {
 
 // K5-02: jitter breaks the cap.
 func TestK5_02_JitterStaysBelowTheCap(t *testing.T) {
-	r := Retry{MaxRetries: 20, Initial: 100 * ms, Factor: 2, Cap: 500 * ms, Jitter: ptr(0.5)}
+	r := Retry{MaxRetries: new(20), Initial: 100 * ms, Factor: 2, Cap: 500 * ms, Jitter: ptr(0.5)}
 	for i := range 10_000 {
 		if d := r.Delay(10, float64(i)/10_000); d < 250*ms || d > 500*ms {
 			t.Fatalf("draw %d: %v", i, d)
@@ -67,11 +67,13 @@ func TestK5_03_FirstRetryWaitsTheInitialDelay(t *testing.T) {
 			t.Errorf("retry %d waits %v, want %v", i+1, d, want)
 		}
 	}
-	if n := (Policy{Retry: &Retry{}}).RetryOrDefault().MaxRetries; n != 0 {
+	if n := (Policy{Retry: &Retry{MaxRetries: new(0)}}).RetryOrDefault().Max(); n != 0 {
 		t.Errorf("an explicit 0 became %d retries", n)
 	}
-	if n := (Policy{}).RetryOrDefault().MaxRetries; n != DefaultMaxRetries {
-		t.Errorf("absent became %d retries", n)
+	for _, p := range []Policy{{}, {Retry: &Retry{Initial: 100 * ms}}} {
+		if n := p.RetryOrDefault().Max(); n != DefaultMaxRetries {
+			t.Errorf("absent became %d retries", n)
+		}
 	}
 }
 
@@ -170,9 +172,9 @@ func TestRetryBounds(t *testing.T) {
 		in    Retry
 		field string
 	}{
-		{"most", Retry{MaxRetries: 1000, Initial: 1, Factor: 100, Cap: 1, Jitter: ptr(1.0)}, ""},
-		{"retries", Retry{MaxRetries: 1001}, "retry.max_retries"},
-		{"retries below 0", Retry{MaxRetries: -1}, "retry.max_retries"},
+		{"most", Retry{MaxRetries: new(1000), Initial: 1, Factor: 100, Cap: 1, Jitter: ptr(1.0)}, ""},
+		{"retries", Retry{MaxRetries: new(1001)}, "retry.max_retries"},
+		{"retries below 0", Retry{MaxRetries: new(-1)}, "retry.max_retries"},
 		{"initial", Retry{Initial: -1}, "retry.initial"},
 		{"factor below 1", Retry{Factor: 0.99}, "retry.factor"},
 		{"factor above 100", Retry{Factor: 100.1}, "retry.factor"},

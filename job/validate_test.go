@@ -161,7 +161,7 @@ func TestPolicyRules(t *testing.T) {
 		{"code below 0", Policy{SuccessCodes: []int{0, -1}}, "success_codes[1]"},
 		{"code above all", Policy{SuccessCodes: []int{600}}, "success_codes[0]"},
 		{"very many codes", Policy{SuccessCodes: make([]int, 601)}, "success_codes"},
-		{"retry", Policy{Retry: &Retry{MaxRetries: 1001}}, "retry.max_retries"},
+		{"retry", Policy{Retry: &Retry{MaxRetries: new(1001)}}, "retry.max_retries"},
 	}
 	for _, c := range cases {
 		wantError(t, c.name, c.in.Validate(), c.field)

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/axd-project/axd/internal/packshape"
 )
 
 // The limits of frames, in bytes.
@@ -163,6 +165,9 @@ func decodeFrame(raw []byte) (frame, error) {
 func decodeBody(body []byte, into any) error {
 	if into == nil {
 		return nil
+	}
+	if err := packshape.Check(body); err != nil {
+		return err
 	}
 	dec := msgpack.GetDecoder()
 	defer msgpack.PutDecoder(dec)

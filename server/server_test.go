@@ -156,7 +156,7 @@ func submit(t *testing.T, c *client.Client, handler string) client.Task {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	req := client.SubmitRequest{Executor: job.Executor{Handler: handler}}
-	req.Retry = &job.Retry{MaxRetries: 0, Factor: 2}
+	req.Retry = &job.Retry{MaxRetries: new(0)}
 	task, err := c.Submit(ctx, req)
 	if err != nil {
 		t.Fatal(err)

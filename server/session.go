@@ -110,7 +110,7 @@ func dispatchItem(d *scheduler.Dispatch) (rpc.DispatchItem, error) {
 		GraceMS:      d.Policy.GraceOrDefault().Milliseconds(),
 		SuccessCodes: d.Policy.SuccessCodes,
 		Continue:     d.Policy.OnDisconnect == job.DisconnectContinue,
-		MaxRetries:   d.Policy.RetryOrDefault().MaxRetries,
+		MaxRetries:   d.Policy.RetryOrDefault().Max(),
 	}, nil
 }
 

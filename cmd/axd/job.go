@@ -231,7 +231,7 @@ func jobTable(t *table, j client.Job) {
 		t.pair("Time-out", j.Timeout.String())
 	}
 	if j.Retry != nil {
-		t.pair("Retries", fmt.Sprintf("%d, from %s to %s", j.Retry.MaxRetries, j.Retry.Initial, j.Retry.Cap))
+		t.pair("Retries", fmt.Sprintf("%d, from %s to %s", j.Retry.Max(), j.Retry.Initial, j.Retry.Cap))
 	}
 	t.pair("Selector", labels(j.Selector))
 	t.pair("Created", exact(j.CreatedAt))

@@ -103,7 +103,7 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 			return out, job.Invalid("--retries", "must be 0 to 1000", strconv.Itoa(p.retries))
 		}
 		out.Retry = &job.Retry{
-			MaxRetries: p.retries, Initial: job.Duration(2 * time.Second), Factor: 2, Cap: job.Duration(5 * time.Minute),
+			MaxRetries: new(p.retries), Initial: job.Duration(2 * time.Second), Factor: 2, Cap: job.Duration(5 * time.Minute),
 		}
 	}
 	return out, nil

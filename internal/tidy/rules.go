@@ -14,8 +14,8 @@ import (
 var imports = map[string][]string{
 	"job":       {},
 	"wheel":     {},
-	"rpc":       {},
-	"fsm":       {"job"},
+	"rpc":       {"internal"},
+	"fsm":       {"job", "internal"},
 	"store":     {"fsm", "job"},
 	"raftnode":  {"fsm", "store", "rpc", "job"},
 	"cluster":   {"rpc", "job"},
