@@ -94,11 +94,12 @@ func filled(t reflect.Type) reflect.Value {
 	case reflect.Bool:
 		v.SetBool(true)
 	default:
-		if v.CanInt() {
+		switch {
+		case v.CanInt():
 			v.SetInt(1)
-		} else if v.CanUint() {
+		case v.CanUint():
 			v.SetUint(1)
-		} else if v.CanFloat() {
+		case v.CanFloat():
 			v.SetFloat(1)
 		}
 	}

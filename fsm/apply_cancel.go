@@ -36,5 +36,5 @@ func cancelled(c *Cancel) string {
 	if c.Reason != "" {
 		s += ": " + c.Reason
 	}
-	return cut(s, MaxErrorBytes)
+	return cut(s)
 }

@@ -34,7 +34,7 @@ func (a *apply) giveBackOne(ref AttemptRef, reason string) *job.Error {
 	if old.State == job.Running {
 		at := a.currentAttempt(old)
 		at.Ended, at.Outcome = a.now, job.OutcomeRefused
-		at.Result = AttemptResult{Outcome: job.OutcomeRefused, Error: cut(reason, MaxErrorBytes)}
+		at.Result = AttemptResult{Outcome: job.OutcomeRefused, Error: cut(reason)}
 		a.putAttempt(ref.Ref, at)
 	} else {
 		a.forgetAttempt(t)
@@ -45,7 +45,7 @@ func (a *apply) giveBackOne(ref AttemptRef, reason string) *job.Error {
 		t.State, t.Retry = job.Pending, t.Retries > 0
 	}
 	if reason != "" && (t.Error == "" || strings.HasPrefix(t.Error, givenBack)) {
-		t.Error = cut(givenBack+old.Worker+": "+reason, MaxErrorBytes)
+		t.Error = cut(givenBack + old.Worker + ": " + reason)
 	}
 	a.write(old, t)
 	a.event(Event{Kind: EventAttemptEnded, Task: t, Outcome: job.OutcomeRefused, Worker: old.Worker, Token: old.Token})

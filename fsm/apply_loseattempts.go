@@ -20,7 +20,7 @@ func (a *apply) loseAttempts(c *LoseAttempts) Result {
 			results[i] = err
 			continue
 		}
-		a.endAttempt(old, AttemptResult{Outcome: c.Outcome, Error: cut(c.Reason, MaxErrorBytes)})
+		a.endAttempt(old, AttemptResult{Outcome: c.Outcome, Error: cut(c.Reason)})
 	}
 	return Result{Attempts: results}
 }

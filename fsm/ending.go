@@ -100,7 +100,7 @@ func failure(t *Task, r AttemptResult) string {
 		if r.Error != "" {
 			s += ": " + r.Error
 		}
-		return cut(s, MaxErrorBytes)
+		return cut(s)
 	case r.Error != "":
 		return r.Error
 	case r.Outcome == job.OutcomeTimeout:
@@ -122,13 +122,14 @@ func bound(r *AttemptResult) {
 			r.Error = "the output of " + strconv.Itoa(n) + " bytes was dropped: at most " + strconv.Itoa(MaxOutputBytes)
 		}
 	}
-	r.Error = cut(r.Error, MaxErrorBytes)
+	r.Error = cut(r.Error)
 }
 
 func tail(b []byte) []byte { return b[max(0, len(b)-MaxTailBytes):] }
 
-// cut makes s valid UTF-8 of at most limit bytes.
-func cut(s string, limit int) string {
+// cut makes s valid UTF-8 of at most MaxErrorBytes.
+func cut(s string) string {
+	limit := MaxErrorBytes
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {
 		return s

@@ -197,7 +197,7 @@ func (q *taskQuery) byWorker() taskWalk {
 
 // byDue walks the due index, priority after priority.
 func (q *taskQuery) byDue() taskWalk {
-	from, to := q.f.DueFrom, int64(job.MaxTime+1)
+	from, to := q.f.DueFrom, job.MaxTime+1
 	if q.f.DueTo != 0 {
 		to = min(to, q.f.DueTo)
 	}

@@ -21,8 +21,6 @@ type rowWriter struct {
 	fields uint16
 }
 
-const map16Len = 3 // the head of a map of up to 65,535 fields
-
 func beginRow(b []byte) rowWriter {
 	return rowWriter{b: append(b, msgpcode.Map16, 0, 0), start: len(b)}
 }
@@ -215,7 +213,7 @@ func appendAttempt(b []byte, a *Attempt) []byte {
 	w.b = appendAttemptResult(w.b, &a.Result)
 	if len(a.Late) > 0 {
 		w.field('L')
-		w.b = append(w.b, msgpcode.FixedArrayLow|byte(len(a.Late))) // at most maxLate
+		w.b = append(w.b, msgpcode.FixedArrayLow|byte(len(a.Late))) //nolint:gosec // at most maxLate
 		for i := range a.Late {
 			late := beginRow(w.b)
 			late.int('a', a.Late[i].At)

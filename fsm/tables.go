@@ -66,8 +66,6 @@ const (
 	metaLow   byte = 'l' // then a priority → low mark: the rest of a key of tableDue, at or before the first row
 )
 
-const nul = "\x00"
-
 const (
 	idLen    = len(job.ID{})
 	tokenLen = 4 + 8 + 4
@@ -96,8 +94,7 @@ func (k key) id(id job.ID) key   { return append(k, id[:]...) }
 func (k key) u8(v byte) key      { return append(k, v) }
 func (k key) u32(v uint32) key   { return binary.BigEndian.AppendUint32(k, v) }
 func (k key) u64(v uint64) key   { return binary.BigEndian.AppendUint64(k, v) }
-func (k key) time(ms int64) key  { return k.u64(uint64(max(ms, 0))) } //nolint:gosec // not negative
-func (k key) raw(b []byte) key   { return append(k, b...) }
+func (k key) time(ms int64) key  { return k.u64(uint64(max(ms, 0))) }
 func (k key) ref(r TaskRef) key  { return k.name(r.Namespace).id(r.ID) }
 func (k key) due(d DueKey) key   { return k.time(d.Due).id(d.ID).name(d.Namespace) }
 func (k key) table(t byte) key   { return append(k[:0], t) }

@@ -251,7 +251,7 @@ func (b *batcher) await(taken []*proposal, future raft.ApplyFuture) {
 	}
 	b.answer(taken, errUnknown)
 	select {
-	case <-answered:
+	case <-answered: //nolint:errcheck // the callers have had their answer
 		b.finished <- struct{}{}
 	case <-b.done:
 	}

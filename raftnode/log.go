@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -75,7 +76,7 @@ func openBackend(dir string) (*raftboltdb.BoltStore, error) {
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 	}})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("%s is locked: another process uses this data directory", path)
 	}
 	if err != nil {

@@ -85,7 +85,7 @@ func encodeFrame(kind uint8, id uint64, method string, msg any) (*bytes.Buffer, 
 	if limit := frameLimit(kind); n > limit {
 		return nil, &Error{Code: codeTooLarge, Text: fmt.Sprintf("a message of %d bytes is over the limit of %d", n, limit), Field: method}
 	}
-	binary.BigEndian.PutUint32(b.Bytes(), uint32(n))
+	binary.BigEndian.PutUint32(b.Bytes(), uint32(n)) //nolint:gosec // below the limit
 	return b, nil
 }
 
@@ -106,7 +106,7 @@ func readFrame(r *bufio.Reader, limit int) (frame, error) {
 		return frame{}, err
 	}
 	n := binary.BigEndian.Uint32(head[:])
-	if uint64(n) > uint64(limit) {
+	if int64(n) > int64(limit) {
 		return frame{}, fmt.Errorf("%w: %d bytes are over the limit of %d", errFrame, n, limit)
 	}
 	raw := make([]byte, min(int(n), firstAlloc))
@@ -125,7 +125,7 @@ func readFrame(r *bufio.Reader, limit int) (frame, error) {
 
 // unexpected turns the end of a connection within a frame into an error.
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

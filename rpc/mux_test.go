@@ -268,12 +268,12 @@ func TestRaftThatAcceptsNothing(t *testing.T) {
 			all = append(all, nc)
 			synctest.Wait() // they queue in order
 		}
-		if _, err := all[raftBacklog].Read(make([]byte, 1)); err != io.EOF {
+		if _, err := all[raftBacklog].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 		_ = m.Raft().Close()
 		for _, nc := range all[:raftBacklog] {
-			if _, err := nc.Read(make([]byte, 1)); err != io.EOF {
+			if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Error(err)
 			}
 		}

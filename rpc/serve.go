@@ -105,7 +105,7 @@ func (c *Conn) credited(f frame) error {
 	if s == nil || s.credits == nil {
 		return nil
 	}
-	if n > uint64(s.used) {
+	if n > uint64(s.used) { //nolint:gosec // never negative
 		return fmt.Errorf("%w: credit for chunks that were not sent", errFrame)
 	}
 	s.used -= int64(n)

@@ -176,12 +176,11 @@ type model struct {
 	labels map[string]string
 	takes  time.Duration // how long an attempt runs; 0: for ever
 
-	mu      sync.Mutex
-	gone    chan struct{}
-	stopped bool // no heartbeats
-	held    map[fsm.AttemptRef]uint32
-	starts  []start
-	kills   map[fsm.AttemptRef]KillReason
+	mu     sync.Mutex
+	gone   chan struct{}
+	held   map[fsm.AttemptRef]uint32
+	starts []start
+	kills  map[fsm.AttemptRef]KillReason
 }
 
 func (c *cluster) worker(name string, slots int, takes time.Duration) *model {

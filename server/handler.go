@@ -17,7 +17,7 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 	case rpc.MethodWorkerHeartbeat:
 		return s.onHeartbeat(ctx, r)
 	case rpc.MethodWorkerStarted:
-		return s.onStarted(ctx, r)
+		return s.onStarted(r)
 	case rpc.MethodWorkerFinished:
 		return s.onFinished(ctx, r)
 	case rpc.MethodWorkerGiveBack:

@@ -104,7 +104,7 @@ func (d *dataDir) write() error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close() //nolint:errcheck // read only
+	defer dir.Close()
 	return dir.Sync()
 }
 

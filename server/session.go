@@ -162,7 +162,7 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, s.notLeading(err)
 	}
 	s.sessions.put(sess)
-	go sess.send()
+	go sess.send() //nolint:gosec // it outlives the hello: it ends with the connection
 	go s.watchSession(sess)
 	return rpc.WorkerWelcome{
 		Term: term, LeaseMS: s.cfg.LeaseTTL.Milliseconds(), HeartbeatMS: heartbeatEvery.Milliseconds(),
@@ -208,7 +208,7 @@ func (s *Server) onHeartbeat(ctx context.Context, r *rpc.Request) (any, error) {
 
 // onStarted records that an attempt runs; a lost report is made good by the
 // finished one.
-func (s *Server) onStarted(ctx context.Context, r *rpc.Request) (any, error) {
+func (s *Server) onStarted(r *rpc.Request) (any, error) {
 	var m rpc.Started
 	if err := r.Decode(&m); err != nil {
 		return nil, err

@@ -161,7 +161,7 @@ func (o orderedFS) beforeMarker(name string) error {
 	if !strings.HasPrefix(o.PathBase(name), markerPrefix) {
 		return nil
 	}
-	return disk{o.FS}.syncDir(o.PathDir(name))
+	return disk(o).syncDir(o.PathDir(name))
 }
 
 // Unwrap implements vfs.FS.

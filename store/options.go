@@ -80,7 +80,7 @@ func (o Options) engine(fs vfs.FS) *pebble.Options {
 		// Pebble takes the memtables' memory out of the cache: without their
 		// share in it, no block would ever be cached.
 		CacheSize:                   o.CacheBytes + memTables*o.MemTableBytes,
-		MemTableSize:                uint64(o.MemTableBytes),
+		MemTableSize:                uint64(o.MemTableBytes), //nolint:gosec // never negative
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       l0Compact,
 		L0StopWritesThreshold:       l0Stop,

@@ -381,7 +381,7 @@ func (s *sender) readFile(p []byte, f *fileMeta) (int, error) {
 	n, err := s.in.Read(p[:min(int64(len(p)), f.Size-s.off)])
 	s.sum.Write(p[:n])
 	s.off += int64(n)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 		if s.off < f.Size {
 			err = fmt.Errorf("snapshot file %s is shorter than it was: %w", f.Name, io.ErrUnexpectedEOF)

@@ -24,7 +24,7 @@ func TestStreamIsATar(t *testing.T) {
 	var bytes int64
 	for {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

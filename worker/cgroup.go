@@ -147,7 +147,7 @@ func (g *cgroups) create(seq uint64, limits startLimits) (c cgroup, note string)
 	if os.Mkdir(dir, 0o755) != nil { //nolint:gosec // a kernel file system
 		return cgroup{}, note
 	}
-	handle, err := os.Open(dir) //nolint:gosec // below our own group
+	handle, err := os.Open(dir)
 	if err != nil {
 		_ = os.Remove(dir)
 		return cgroup{}, note

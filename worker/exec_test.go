@@ -284,8 +284,8 @@ func TestForeignProcessesAreNoResidue(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait()         //nolint:errcheck // it is killed
-	defer cmd.Process.Kill() //nolint:errcheck // it runs
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
 	s, _ := readStat(cmd.Process.Pid)
 	reused := s.process
 	reused.Start-- // the number was another process's, which started earlier

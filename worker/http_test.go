@@ -118,7 +118,7 @@ func TestFindsTheLeaderByGossip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close() //nolint:errcheck // the test is over
+	defer server.Close()
 	self, ok := server.Member(cluster.RoleServer, "s1")
 	if !ok {
 		t.Fatal("a server that doesn't know itself")

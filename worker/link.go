@@ -116,7 +116,7 @@ type supervised struct {
 }
 
 func spawn(argv []string, log *slog.Logger) (*link, error) {
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // the operator's own command line
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

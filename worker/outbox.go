@@ -18,7 +18,6 @@ type outbox struct {
 	wake   *sync.Cond
 	queue  []report
 	output int // bytes of queued chunks
-	closed bool
 }
 
 func newOutbox() *outbox {
@@ -51,25 +50,13 @@ func (o *outbox) offer(c *chunkReport) bool {
 	return true
 }
 
-// close lets run end once the queue is empty.
-func (o *outbox) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
-	o.wake.Signal()
-}
-
-// run writes until close or until the worker is gone.
+// run writes until the worker is gone; the process ends with it.
 func (o *outbox) run(w io.Writer) {
 	out := bufio.NewWriter(w)
 	for {
 		o.mu.Lock()
-		for len(o.queue) == 0 && !o.closed {
+		for len(o.queue) == 0 {
 			o.wake.Wait()
-		}
-		if len(o.queue) == 0 {
-			o.mu.Unlock()
-			return
 		}
 		next := o.queue[0]
 		o.queue = o.queue[1:]

@@ -177,7 +177,7 @@ func (w *Worker) serve(ctx context.Context, address string) error {
 		return err
 	}
 	defer s.conn.Wait()
-	defer s.conn.Close() //nolint:errcheck // nothing to be done
+	defer s.conn.Close()
 	sent, welcome, err := s.hello(ctx)
 	if err == nil && !w.terms.see(welcome.Term) {
 		err = fmt.Errorf("server %s is of an earlier term than one seen before", s.conn.Peer().Name)

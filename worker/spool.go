@@ -88,7 +88,7 @@ func (s spool) load() (entries []spooled, broken []string, err error) {
 			continue
 		}
 		var e spooled
-		b, err := os.ReadFile(path) //nolint:gosec // a name from our own directory
+		b, err := os.ReadFile(path)
 		if err == nil {
 			err = msgpack.Unmarshal(b, &e)
 		}
@@ -105,7 +105,7 @@ func (s spool) load() (entries []spooled, broken []string, err error) {
 }
 
 func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // below the data directory
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func writeSynced(path string, b []byte) error {
 }
 
 func syncDir(dir string) error {
-	f, err := os.Open(dir) //nolint:gosec // the data directory
+	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

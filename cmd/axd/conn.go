@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -54,7 +55,7 @@ func unlessCancelled(err error) error {
 	if exitCode(err) == exitInterrupted {
 		return nil
 	}
-	if failed, ok := err.(*runError); ok {
+	if failed := (*runError)(nil); errors.As(err, &failed) {
 		return failed.err
 	}
 	return err
