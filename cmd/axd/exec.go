@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +71,7 @@ func execRequest(cmd *cobra.Command, x *executor, p *policy, args []string, stdi
 		return r, err
 	}
 	if r.Retry == nil {
-		r.Retry = &job.Retry{Initial: job.Duration(2 * time.Second), Factor: 2, Cap: job.Duration(5 * time.Minute)}
+		r.Retry = &job.Retry{MaxRetries: new(0)}
 	}
 	if stdin {
 		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxStdin+1))
