@@ -241,7 +241,9 @@ func (n *Node) View() store.View { return n.cfg.Home.State().View() }
 // reader. Close closes it.
 func (n *Node) Terms() <-chan Term { return n.leading.out }
 
-// Removed is closed when this server is no longer a member of the cluster.
+// Removed is closed when this server finds out that it is no longer a member of
+// the cluster: a few election time-outs after the removal, or once it reaches a
+// quorum of those whom it knows as voters.
 func (n *Node) Removed() <-chan struct{} { return n.removed }
 
 // Leader returns the leader's name and address as this server knows it; empty

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -77,21 +79,43 @@ func (n *Node) observePeers(still map[string]*stillness) {
 }
 
 // isRemoved tells whether the cluster goes on without this server. A leader that
-// removed itself is shut down by raft; another server sees it by a configuration
-// without it, and nobody calling. A joining one is called while it reads the
-// old configurations.
+// removed itself is shut down by raft. Another server has a configuration
+// without it and nobody calls; a joining one is called while it reads the old
+// configurations. But raft may stop replicating before the entry of the removal
+// was sent. So a server that nobody calls asks, and has been removed if so many
+// no longer know it that no configuration with it can be a quorum's.
 func (n *Node) isRemoved() bool {
 	if n.raft.State() == raft.Shutdown {
 		return true
 	}
 	servers, err := n.Servers()
-	if err != nil || len(servers) == 0 {
+	away := time.Since(n.raft.LastContact()) > awayBeforeRemoved*n.cfg.ElectionTimeout
+	if err != nil || len(servers) == 0 || !away || n.raft.State() == raft.Leader {
 		return false
 	}
-	if _, member := n.server(n.cfg.Name); member {
-		return false
+	if !slices.ContainsFunc(servers, func(s Server) bool { return s.Name == n.cfg.Name }) {
+		return true
 	}
-	return time.Since(n.raft.LastContact()) > awayBeforeRemoved*n.cfg.ElectionTimeout
+	began := time.Now()
+	var asked sync.WaitGroup
+	voters := 0
+	for _, s := range servers {
+		if s.Voter {
+			voters++
+		}
+		if s.Voter && s.Name != n.cfg.Name {
+			asked.Go(func() { n.transport.askMembership(s.Name) })
+		}
+	}
+	asked.Wait()
+	refusals := 0
+	for _, s := range servers {
+		if s.Voter && n.transport.refusedSince(s.Name, began) {
+			refusals++
+		}
+	}
+	quorum := voters/2 + 1
+	return refusals > voters-quorum
 }
 
 // Stats returns figures for /metrics and axd cluster status. Times are in

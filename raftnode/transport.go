@@ -20,7 +20,11 @@ const pooledConns = 3
 // path; on the other hand a connection that died silently blocks them so long.
 const rpcTimeouts = 3
 
-var errHeld = errors.New("this server's votes are held back")
+var (
+	errHeld = errors.New("this server's votes are held back")
+	// errNotMember travels as text, as all errors of raft's wire do.
+	errNotMember = errors.New("the candidate is not a member of the cluster")
+)
 
 // transport is raft's network transport, hardened:
 //
@@ -40,13 +44,15 @@ type transport struct {
 	stream *stream
 	rpcs   chan raft.RPC
 	held   atomic.Bool // no candidacy while set
+	member func(name string) bool
 
 	stop    chan struct{}
 	stopped sync.Once
 	done    chan struct{}
 
-	mu    sync.Mutex
-	peers map[raft.ServerID]*progress
+	mu      sync.Mutex
+	peers   map[raft.ServerID]*progress
+	refused map[string]time.Time // who last answered that this server is no member
 }
 
 var (
@@ -64,15 +70,19 @@ type progress struct {
 	installs int       // snapshots sent since it last took an entry
 }
 
-func newTransport(cfg Config, resolve func(string) (string, bool), logger *raftLogger) *transport {
+// newTransport starts a transport. resolve finds a server's address; member
+// tells whether this server knows it as a member.
+func newTransport(cfg Config, resolve func(string) (string, bool), member func(string) bool, logger *raftLogger) *transport {
 	s := newStream(cfg, resolve)
 	t := &transport{
-		name:   raft.ServerAddress(cfg.Name),
-		stream: s,
-		rpcs:   make(chan raft.RPC),
-		stop:   make(chan struct{}),
-		done:   make(chan struct{}),
-		peers:  make(map[raft.ServerID]*progress),
+		name:    raft.ServerAddress(cfg.Name),
+		stream:  s,
+		member:  member,
+		rpcs:    make(chan raft.RPC),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		peers:   make(map[raft.ServerID]*progress),
+		refused: make(map[string]time.Time),
 	}
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: names{},
@@ -131,6 +141,10 @@ func (t *transport) check(rpc raft.RPC) error {
 			if err := checkSeal(l, l.Index); err != nil {
 				return fmt.Errorf("received %w", err)
 			}
+		}
+	case *raft.RequestPreVoteRequest:
+		if !t.member(string(cmd.ID)) {
+			return errNotMember // raft refuses it too, but doesn't say why
 		}
 	case *raft.TimeoutNowRequest:
 		if t.held.Load() {
@@ -200,8 +214,37 @@ func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 	if t.held.Load() {
 		return errHeld
 	}
+	return t.preVote(id, target, args, resp)
+}
+
+// preVote asks, and notes who answers that this server is no member.
+func (t *transport) preVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	t.stream.renew(string(id))
-	return t.NetworkTransport.RequestPreVote(id, target, args, resp)
+	err := t.NetworkTransport.RequestPreVote(id, target, args, resp)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil && err.Error() == errNotMember.Error() {
+		t.refused[string(id)] = time.Now()
+	} else if err == nil {
+		delete(t.refused, string(id))
+	}
+	return err
+}
+
+// askMembership makes a server say whether this one is a member. A pre-vote
+// changes nothing where it arrives, and its answer goes nowhere.
+func (t *transport) askMembership(name string) {
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(t.name), Addr: []byte(t.name)}
+	var resp raft.RequestPreVoteResponse
+	_ = t.preVote(raft.ServerID(name), raft.ServerAddress(name), &raft.RequestPreVoteRequest{RPCHeader: header}, &resp)
+}
+
+// refusedSince tells whether a server has said since then that this one is no
+// member.
+func (t *transport) refusedSince(name string, since time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.refused[name].After(since)
 }
 
 // progressOf returns what is known of a peer in a term.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,7 +55,7 @@ func pair(t *testing.T) (a, b *transport) {
 		return newTransport(Config{
 			Name: name, Listener: listeners[name], ElectionTimeout: time.Second,
 			Dial: func(ctx context.Context, name, _ string) (net.Conn, error) { return listeners[name].dial(ctx) },
-		}, func(string) (string, bool) { return "", true }, logger)
+		}, func(string) (string, bool) { return "", true }, func(string) bool { return true }, logger)
 	}
 	return make("a"), make("b")
 }
@@ -175,13 +176,49 @@ func TestIdleConnectionsAreRenewed(t *testing.T) {
 func TestDamagedEntriesDontReachRaft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)
+		stop := make(chan struct{})
+		go func() {
+			select {
+			case rpc := <-b.Consumer():
+				t.Error("a damaged entry reached raft")
+				rpc.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
+			case <-stop:
+			}
+		}()
 		l := entries(1, 1, 1, 10)[0]
 		l.Extensions = seal(l)
 		l.Data[3] ^= 4
 		var resp raft.AppendEntriesResponse
 		err := a.AppendEntries("b", "b", &raft.AppendEntriesRequest{Term: 1, Entries: []*raft.Log{l}}, &resp)
-		if err == nil || resp.Success {
-			t.Errorf("a damaged entry was taken: %+v, %v", resp, err)
+		if err == nil || !strings.Contains(err.Error(), errDamaged.Error()) {
+			t.Errorf("a damaged entry was answered with %+v, %v", resp, err)
+		}
+		close(stop)
+		closeBoth(t, a, b)
+	})
+}
+
+// Raft only refuses a removed server; it must also be told why.
+func TestStrangersAreToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		b.member = func(name string) bool { return name != "a" }
+		began := time.Now()
+		time.Sleep(time.Second)
+		var resp raft.RequestPreVoteResponse
+		ask := &raft.RequestPreVoteRequest{RPCHeader: raft.RPCHeader{ID: []byte("a")}}
+		if err := a.RequestPreVote("b", "b", ask, &resp); err == nil {
+			t.Error("a stranger got a pre-vote")
+		}
+		if !a.refusedSince("b", began) || a.refusedSince("b", time.Now()) || a.refusedSince("c", began) {
+			t.Error("the refusal was not noted")
+		}
+		time.Sleep(time.Second)
+		a.held.Store(true) // asking is no candidacy
+		again := time.Now()
+		time.Sleep(time.Second)
+		if a.askMembership("b"); !a.refusedSince("b", again) {
+			t.Error("the answer to a question was not noted")
 		}
 		closeBoth(t, a, b)
 	})
