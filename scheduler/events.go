@@ -245,7 +245,7 @@ func (l *loop) loseEnded(w *workerState, mono time.Duration) {
 		if err == nil {
 			return
 		}
-		l.inbox.put(func(l *loop) { l.notLost(name, lost) }, 1)
+		l.later(func(l *loop) { l.notLost(name, lost) })
 	})
 }
 

@@ -91,7 +91,7 @@ func (l *loop) assign(items []fsm.AssignItem) {
 	l.assigning++
 	cmd := fsm.Assign{Term: l.term, Items: items}
 	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
-		l.inbox.put(func(l *loop) { l.assigned(items, res, err) }, 1)
+		l.later(func(l *loop) { l.assigned(items, res, err) })
 	})
 }
 

@@ -80,7 +80,7 @@ func New(cfg Config) *Scheduler {
 		cfg.MaxLoaded = 20_000
 	}
 	s := &Scheduler{cfg: cfg}
-	s.inbox.wake = make(chan struct{}, 1)
+	s.inbox.wake = make(chan struct{})
 	s.ready.Store(-1)
 	return s
 }
@@ -123,7 +123,7 @@ func (s *Scheduler) Assigned() int64 { return s.starts.Load() }
 
 // Events hands what apply reported to the loop. It never blocks.
 func (s *Scheduler) Events(events []fsm.Event) {
-	s.inbox.put(func(l *loop) {
+	s.inbox.hint(func(l *loop) {
 		for i := range events {
 			l.onEvent(&events[i])
 		}
@@ -171,6 +171,17 @@ func (l *loop) recover() {
 	r, release := l.cfg.State.Read()
 	defer release()
 	l.recoverWorkers(r, old)
+}
+
+// later hands the answer to a proposal to the loop. An answer that comes when
+// another term is led concerns nobody: that term started from state.
+func (l *loop) later(fn func(*loop)) (taken bool) {
+	term := l.term
+	return l.inbox.put(func(now *loop) {
+		if now.term == term {
+			fn(now)
+		}
+	})
 }
 
 // end tells sessions that wait for an answer that the term is over.
@@ -259,11 +270,11 @@ func (l *loop) expireRecords(now int64) {
 	}
 	l.expiring = true
 	l.cfg.Log.ProposeAsync(fsm.Expire{EndedBefore: before}, func(res fsm.Result, err error) {
-		l.inbox.put(func(l *loop) {
+		l.later(func(l *loop) {
 			l.expiring = false
 			if err == nil && res.More {
 				l.nextExpire = 0
 			}
-		}, 1)
+		})
 	})
 }

@@ -201,7 +201,7 @@ func (s *Scheduler) Attach(ctx context.Context, session Session, h Hello) (term 
 	}
 	out := make(chan answer, 1)
 	reply := func(term uint64, err error) { out <- answer{term, err} }
-	if !s.inbox.put(func(l *loop) { l.attach(session, h, reply) }, 1+len(h.Held)) {
+	if !s.inbox.put(func(l *loop) { l.attach(session, h, reply) }) {
 		return 0, job.Errorf(job.CodeNoLeader, "this server does not lead; ask the leader")
 	}
 	select {
@@ -231,9 +231,17 @@ func (l *loop) attach(session Session, h Hello, reply func(uint64, error)) {
 	cmd := h.Worker
 	cmd.Term = l.term
 	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
-		ok := l.inbox.put(func(l *loop) { l.attached(session, h, res, err, reply) }, 1)
+		term := l.term
+		ended := job.Errorf(job.CodeNoLeader, "leadership ended; ask the new leader")
+		ok := l.inbox.put(func(l *loop) {
+			if l.term != term {
+				reply(0, ended)
+				return
+			}
+			l.attached(session, h, res, err, reply)
+		})
 		if !ok {
-			reply(0, job.Errorf(job.CodeNoLeader, "leadership ended; ask the new leader"))
+			reply(0, ended)
 		}
 	})
 }
@@ -329,7 +337,7 @@ func (s *Scheduler) Detach(worker string, session Session) {
 		if w := l.workers[worker]; w != nil && w.session == session {
 			w.session = nil
 		}
-	}, 1)
+	})
 }
 
 // Renew extends the lease of a worker's life. The caller has confirmed
@@ -352,5 +360,5 @@ func (s *Scheduler) Room(worker string, free int) {
 		} else {
 			l.dirty = true
 		}
-	}, 1)
+	})
 }

@@ -72,8 +72,7 @@ func (c *clock) advance() int64 {
 	return now
 }
 
-// anchor starts a term at the given offset from this server's wall clock, not
-// before floor.
+// anchor starts a term at the given offset from this server's wall clock.
 func (c *clock) anchor(offset time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"github.com/axd-project/axd/api"
 	"github.com/axd-project/axd/cluster"
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/raftnode"
 	"github.com/axd-project/axd/rpc"
 	"github.com/axd-project/axd/scheduler"
@@ -190,6 +191,9 @@ func (s *Server) Run(ctx context.Context) error {
 		s.leave()
 	case err = <-s.failed:
 	case err = <-s.gossip.Conflict():
+	case <-s.node.Removed():
+		err = job.Errorf(job.CodeConflict, "this server was removed from the cluster; to use it again, empty its data "+
+			"directory "+s.cfg.DataDir+" and start it, and it joins anew")
 	}
 	drain, cancel := context.WithTimeout(context.Background(), httpDrain)
 	defer cancel()
