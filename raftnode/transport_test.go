@@ -51,13 +51,13 @@ func pair(t *testing.T) (a, b *transport) {
 	t.Helper()
 	listeners := map[string]*pipeListener{"a": newPipeListener(), "b": newPipeListener()}
 	logger := newRaftLogger(slog.New(slog.DiscardHandler))
-	make := func(name string) *transport {
+	start := func(name string) *transport {
 		return newTransport(Config{
 			Name: name, Listener: listeners[name], ElectionTimeout: time.Second,
 			Dial: func(ctx context.Context, name, _ string) (net.Conn, error) { return listeners[name].dial(ctx) },
 		}, func(string) (string, bool) { return "", true }, func(string) bool { return true }, logger)
 	}
-	return make("a"), make("b")
+	return start("a"), start("b")
 }
 
 func closeBoth(t *testing.T, a, b *transport) {
