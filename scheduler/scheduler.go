@@ -175,9 +175,9 @@ func (l *loop) recover() {
 
 // later hands the answer to a proposal to the loop. An answer that comes when
 // another term is led concerns nobody: that term started from state.
-func (l *loop) later(fn func(*loop)) (taken bool) {
+func (l *loop) later(fn func(*loop)) {
 	term := l.term
-	return l.inbox.put(func(now *loop) {
+	l.inbox.put(func(now *loop) {
 		if now.term == term {
 			fn(now)
 		}
