@@ -116,7 +116,7 @@ func (c *cluster) apply(cmd fsm.Command) fsm.Result {
 		panic(err)
 	}
 	batch.Commit()
-	c.sched.Events(events)
+	c.sched.Events(c.index, events)
 	return res[0]
 }
 

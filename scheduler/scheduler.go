@@ -121,9 +121,13 @@ func (s *Scheduler) Loaded() int64 { return s.loaded.Load() }
 // Assigned returns the number of attempts assigned since the process began.
 func (s *Scheduler) Assigned() int64 { return s.starts.Load() }
 
-// Events hands what apply reported to the loop. It never blocks.
-func (s *Scheduler) Events(events []fsm.Event) {
+// Events hands to the loop what apply reported for the entry at a log index. It
+// never blocks. Entries come in order.
+func (s *Scheduler) Events(index uint64, events []fsm.Event) {
 	s.inbox.hint(func(l *loop) {
+		if index <= l.asOf {
+			return // the state that the loop was built from holds it
+		}
 		for i := range events {
 			l.onEvent(&events[i])
 		}
@@ -137,6 +141,7 @@ func (s *Scheduler) Reset() { s.inbox.overflow() }
 type loop struct {
 	*Scheduler
 	term    uint64
+	asOf    uint64 // log index of the state that memory was built from
 	log     *slog.Logger
 	due     dueWindow
 	queues  readyQueues
@@ -170,6 +175,7 @@ func (l *loop) recover() {
 
 	r, release := l.cfg.State.Read()
 	defer release()
+	l.asOf = fsm.ReadInfo(r).Applied
 	l.recoverWorkers(r, old)
 }
 

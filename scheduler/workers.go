@@ -268,16 +268,17 @@ func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, rep
 	for _, o := range h.Offers {
 		w.offers[o] = true
 	}
-	l.settle(r, w, h.Held, res.Active)
+	l.settle(r, w, h.Held)
 	l.dirty = true
 	reply(l.term, nil)
 }
 
-// settle compares what the worker declares with what state says. What only the
+// settle compares what the worker declares with what state says now: since the
+// registration, results may have come over the old connection. What only the
 // worker knows is stale: it is told to end it. What only state knows was never
 // received: it is sent again with the same token, unless it belongs to an
 // earlier life of the worker, whose lease must end first.
-func (l *loop) settle(r fsm.Reader, w *workerState, held []Held, inState []fsm.ActiveAttempt) {
+func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 	known := make(map[fsm.AttemptRef]Held, len(held))
 	for _, h := range held {
 		known[h.AttemptRef] = h
@@ -291,7 +292,7 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held, inState []fsm.A
 		}
 	}
 	var again []Dispatch
-	for _, a := range inState {
+	for _, a := range fsm.ListActive(r, w.name, maxInbox) {
 		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running}
 		if was := before[a.Ref]; was != nil && was.ref == entry.ref {
 			entry = was

@@ -168,11 +168,11 @@ func (s *Server) promote(ctx context.Context) {
 }
 
 // onEvents is called by the apply goroutine with what was committed.
-func (s *Server) onEvents(_ fsm.Meta, events []fsm.Event) {
+func (s *Server) onEvents(meta fsm.Meta, events []fsm.Event) {
 	if len(events) == 0 || !s.leading.Load() {
 		return
 	}
-	s.sched.Events(events)
+	s.sched.Events(meta.Index, events)
 	s.logTransitions(events)
 }
 
