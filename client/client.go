@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,8 +141,8 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	var body []byte
 	if r.body != nil {
 		var err error
-		if body, err = encode(r.body); err != nil {
-			return job.Invalid("body", "must be encodable as JSON: "+err.Error(), "")
+		if body, err = encode("", r.body); err != nil {
+			return err
 		}
 	}
 	deadline := time.Now().Add(max(c.cfg.RetryTime, 0))
@@ -212,13 +213,22 @@ func ended(ctx context.Context, last *Error) error {
 	return e
 }
 
-// encode writes JSON and leaves payloads be: escaping for HTML would change them.
-func encode(v any) ([]byte, error) {
+// encode writes JSON and leaves payloads be: escaping for HTML would change
+// them. Errors name fields below path.
+func encode(path string, v any) ([]byte, error) {
+	if e := checkText(v); e != nil {
+		if path != "" {
+			e = e.At(path)
+		}
+		return nil, e
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+	if err := enc.Encode(v); err != nil {
+		return nil, job.Invalid(cmp.Or(path, "body"), "must be encodable as JSON: "+err.Error(), "")
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
 func (c *Client) query(extra url.Values) url.Values {

@@ -37,9 +37,9 @@ func (c *Client) SubmitBatch(ctx context.Context, rs []SubmitRequest) ([]BatchRe
 	for i := range rs {
 		r := rs[i]
 		withKey(&r)
-		raw, err := encode(r)
+		raw, err := encode("tasks["+strconv.Itoa(i)+"]", r)
 		if err != nil {
-			return nil, job.Invalid("tasks["+strconv.Itoa(i)+"]", "must be encodable as JSON: "+err.Error(), "")
+			return nil, err
 		}
 		body.Tasks = append(body.Tasks, raw)
 	}
