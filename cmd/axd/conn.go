@@ -34,6 +34,7 @@ type conn struct {
 // connects, and turns the error of fn into an exit code.
 func (c *conn) client(cmd *cobra.Command, fn func(ctx context.Context, cl *client.Client, args []string) error) *cobra.Command {
 	c.flags(cmd)
+	c.outputFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -61,16 +62,28 @@ func unlessCancelled(err error) error {
 	return err
 }
 
+// about names the object that doesn't exist as the user did: the API calls it
+// by the parameter that held its name.
+func about(kind, name string, err error) error {
+	if codeOf(err) == job.CodeNotFound {
+		return job.NotFound(kind, name)
+	}
+	return err
+}
+
 func (c *conn) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&c.addr, "addr", nil, "servers' HTTP `addresses`, comma separated (AXD_ADDR; default "+client.DefaultAddress+")")
 	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` (AXD_NAMESPACE; otherwise the one named "+job.DefaultNamespace+")")
-	f.StringVar(&c.token, "token", "", "access `token` (better: AXD_TOKEN, which other users can't see)")
+	f.StringVar(&c.token, "token", "", "bearer `token` for a proxy before the servers, which check none (better: AXD_TOKEN, which other users can't see)")
 	f.BoolVar(&c.stale, "stale", false, "read what the asked server has, even without a leader")
 	c.retry = durationFlag(defaultRetry)
 	f.Var(&c.retry, "retry-time", "how long to go on asking while no server leads or answers")
+}
+
+func (c *conn) outputFlag(cmd *cobra.Command) {
 	c.output = "table"
-	f.VarP(&c.output, "output", "o", "output `format`: table, json or yaml")
+	cmd.Flags().VarP(&c.output, "output", "o", "output `format`: table, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", fixed("table", "json", "yaml"))
 }
 

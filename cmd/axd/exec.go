@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,7 +23,8 @@ func newExec() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- COMMAND [ARG...]", Short: "Run a command on a worker, see its output, end with its code", GroupID: "use",
 		Long: `Run a command on a worker as a one-off task. Its output comes as it is written;
-axd ends with the command's exit code, or with 125 when axd itself failed.
+axd ends with the command's exit code, or with 125 when axd itself failed. A
+command that can't be run gives 127 where it is not found and 126 otherwise.
 
 The command runs once: a failed attempt is repeated only with --retries.
 Ctrl-C cancels the task and waits for its end; a second one leaves it alone.`,
@@ -41,7 +43,6 @@ Ctrl-C cancels the task and waits for its end; a second one leaves it alone.`,
 	cmd.Flags().Lookup("retries").Usage = "how `often` a failed attempt is followed by another"
 	cmd.Flags().BoolVar(&stdin, "stdin", false, "give the command this program's standard input, whole, up to 64 KiB")
 	c.flags(cmd)
-	_ = cmd.Flags().MarkHidden("output")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		r, err := execRequest(cmd, &x, &p, args, stdin)
 		if err != nil {
@@ -155,7 +156,11 @@ func execEnd(t client.Task, interrupted bool) error {
 			if *t.ExitCode == 0 && t.State == job.Success.String() {
 				return nil
 			}
-			return &runError{code: *t.ExitCode}
+			failed := &runError{code: *t.ExitCode}
+			if t.StartedAt == nil && t.LastError != "" {
+				failed.err = errors.New(t.LastError) // it never ran, so nothing else says why
+			}
+			return failed
 		}
 	}
 	if interrupted && t.State == job.Cancelled.String() {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
@@ -52,10 +54,26 @@ func TestExecEnd(t *testing.T) {
 		{client.Task{State: "cancelled"}, false, 125},
 		{client.Task{State: "cancelled", ExitCode: code(143)}, true, 130},
 	} {
+		started := time.Unix(1, 0)
+		tt.task.StartedAt = &started
 		err := execEnd(tt.task, tt.interrupted)
 		if got := exitCode(err); got != tt.want {
 			t.Errorf("%+v: exit code %d, want %d", tt.task, got, tt.want)
 		}
+	}
+}
+
+// A command that never ran wrote nothing: axd says why. One that ran spoke for itself.
+func TestExecSaysWhyACommandDidNotRun(t *testing.T) {
+	code, started := 127, time.Unix(1, 0)
+	task := client.Task{State: "failed", ExitCode: &code, LastError: `command "x" not found in PATH`}
+	var failed *runError
+	if err := execEnd(task, false); !errors.As(err, &failed) || failed.code != 127 || failed.err == nil || failed.err.Error() != task.LastError {
+		t.Errorf("never ran: %v", err)
+	}
+	task.StartedAt = &started
+	if err := execEnd(task, false); !errors.As(err, &failed) || failed.code != 127 || failed.err != nil {
+		t.Errorf("ran: %v", err)
 	}
 }
 

@@ -212,7 +212,7 @@ func newJobShow() *cobra.Command {
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		j, err := cl.Job(ctx, args[0])
 		if err != nil {
-			return err
+			return about("job", args[0], err)
 		}
 		return c.output.print(cmd.OutOrStdout(), j, func(t *table) { jobTable(t, j) })
 	})
@@ -231,7 +231,7 @@ func jobTable(t *table, j client.Job) {
 		t.pair("Time-out", j.Timeout.String())
 	}
 	if j.Retry != nil {
-		t.pair("Retries", fmt.Sprintf("%d, from %s to %s", j.Retry.Max(), j.Retry.Initial, j.Retry.Cap))
+		t.pair("Retries", retries(j.RetryOrDefault()))
 	}
 	t.pair("Selector", labels(j.Selector))
 	t.pair("Created", exact(j.CreatedAt))
@@ -239,6 +239,13 @@ func jobTable(t *table, j client.Job) {
 	for _, state := range sorted(j.Tasks) {
 		t.pair("Tasks "+state, strconv.FormatInt(j.Tasks[state], 10))
 	}
+}
+
+func retries(r job.Retry) string {
+	if r.Max() == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, from %s to %s", r.Max(), r.Initial, r.Cap)
 }
 
 func newJobDelete() *cobra.Command {
@@ -249,7 +256,7 @@ func newJobDelete() *cobra.Command {
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := cl.DeleteJob(ctx, args[0]); err != nil {
-			return err
+			return about("job", args[0], err)
 		}
 		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: job %s deleted\n", args[0])
 		return err

@@ -33,7 +33,9 @@ func newTaskSubmit() *cobra.Command {
 		Long: `Submit a task: a job's name, a command, an HTTP request or a handler.
 
 The task's ID is printed once the task is safe on a majority of the servers.
-With --key a repeated submit gives the first task again instead of a second one.`,
+With --key a repeated submit gives the first task again instead of a second one.
+With --wait the ID comes first, and what became of the task goes to standard
+error; with -o json or yaml the ended task is what is printed.`,
 		Example: `  axd task submit --delay 10s -- echo hi
   axd task submit --at 2026-12-01T02:00:00Z --priority high -- /usr/local/bin/backup
   axd task submit --job report --payload '{"day":"2026-11-30"}' --key report-2026-11-30
@@ -58,13 +60,18 @@ With --key a repeated submit gives the first task again instead of a second one.
 		if err != nil {
 			return err
 		}
-		if s.wait {
-			return waitAndShow(ctx, cl, cmd, c.output, task.ID)
-		}
 		if c.output == "table" {
 			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "axd: "+fate(task, time.Now()))
 		}
-		return c.output.print(cmd.OutOrStdout(), task, func(t *table) { t.row(task.ID) })
+		if c.output == "table" || !s.wait {
+			if err = c.output.print(cmd.OutOrStdout(), task, func(t *table) { t.row(task.ID) }); err != nil {
+				return err
+			}
+		}
+		if s.wait {
+			return waitAndShow(ctx, cl, cmd, c.output, task.ID)
+		}
+		return nil
 	})
 }
 
@@ -142,7 +149,11 @@ func waitAndShow(ctx context.Context, cl *client.Client, cmd *cobra.Command, out
 		}
 		return err
 	}
-	if err = showTask(ctx, cl, cmd, out, id); err != nil {
+	w := cmd.OutOrStdout()
+	if out == "table" {
+		w = cmd.ErrOrStderr() // standard output holds the ID alone, for scripts
+	}
+	if err = showTask(ctx, cl, w, out, id); err != nil {
 		return err
 	}
 	if task.State != job.Success.String() {

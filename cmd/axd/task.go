@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -43,20 +45,21 @@ func newTaskList() *cobra.Command {
 	var q client.TaskQuery
 	cmd := &cobra.Command{
 		Use: "list", Short: "List tasks", Args: cobra.NoArgs,
+		Long: `List tasks, the oldest first. For the newest give --after a time close to now.`,
 		Example: `  axd task list --state failed
   axd task list --job report --limit 200 -o json`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.State, "state", "", "tasks in this `state`")
 	f.StringVar(&q.Job, "job", "", "tasks of this `job`")
-	f.StringVar(&q.Worker, "worker", "", "tasks whose attempt this `worker` holds or held last")
+	f.StringVar(&q.Worker, "worker", "", "tasks whose attempt this `worker` holds now")
 	f.StringVar(&q.After, "after", "", "tasks created after this `time`, RFC 3339")
 	f.IntVar(&q.Limit, "limit", 50, "at most this many, up to 1000")
 	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("scheduled", "blocked", "waiting", "dispatched", "running",
 		"retrying", "success", "failed", "timeout", "cancelled", "skipped", "upstream_failed"))
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
-		list, err := cl.Tasks(ctx, q)
+		list, err := firstTasks(ctx, cl, cmd.ErrOrStderr(), q)
 		if err != nil {
 			return err
 		}
@@ -74,6 +77,29 @@ func newTaskList() *cobra.Command {
 	})
 }
 
+// The limits of looking for a first task that matches.
+const (
+	searchTime  = 10 * time.Second
+	searchQuiet = time.Second // before the user is told
+)
+
+// firstTasks returns the first page that holds a task. A server looks at so many
+// tasks for a page, and among many that don't match a page may be empty.
+func firstTasks(ctx context.Context, cl *client.Client, stderr io.Writer, q client.TaskQuery) (client.TaskList, error) {
+	told, start := false, time.Now()
+	for {
+		list, err := cl.Tasks(ctx, q)
+		if err != nil || len(list.Tasks) > 0 || list.NextCursor == "" || time.Since(start) > searchTime {
+			return list, err
+		}
+		q.Cursor = list.NextCursor
+		if !told && time.Since(start) > searchQuiet {
+			told = true
+			_, _ = fmt.Fprintf(stderr, "axd: no match among the oldest tasks; looking on for up to %s\n", searchTime)
+		}
+	}
+}
+
 func tries(t client.Task) string { return strconv.Itoa(t.Attempt) + "/" + strconv.Itoa(t.MaxRetries+1) }
 
 func newTaskShow() *cobra.Command {
@@ -84,14 +110,14 @@ func newTaskShow() *cobra.Command {
   axd task show 01KBN0Y2M80000000000000007 -o json`,
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		return showTask(ctx, cl, cmd, c.output, args[0])
+		return showTask(ctx, cl, cmd.OutOrStdout(), c.output, args[0])
 	})
 }
 
-func showTask(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, id string) error {
+func showTask(ctx context.Context, cl *client.Client, w io.Writer, out outputFlag, id string) error {
 	task, err := cl.Task(ctx, id)
 	if err != nil {
-		return err
+		return about("task", id, err)
 	}
 	attempts, err := cl.Attempts(ctx, id)
 	if err != nil {
@@ -101,7 +127,7 @@ func showTask(ctx context.Context, cl *client.Client, cmd *cobra.Command, out ou
 		client.Task
 		Attempts []client.Attempt `json:"attempts"`
 	}{task, attempts}
-	return out.print(cmd.OutOrStdout(), whole, func(t *table) { taskTable(t, task, attempts) })
+	return out.print(w, whole, func(t *table) { taskTable(t, task, attempts) })
 }
 
 func taskTable(t *table, task client.Task, attempts []client.Attempt) {
@@ -136,7 +162,21 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	if len(attempts) == 0 {
 		return
 	}
+	t.pair("Output", cut(text(attempts[len(attempts)-1].Output), 200))
 	t.gap()
+	attemptTable(t, attempts)
+}
+
+// text writes a value that is JSON or was wrapped as a JSON string.
+func text(v json.RawMessage) string {
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		return strings.TrimSpace(s)
+	}
+	return string(v)
+}
+
+func attemptTable(t *table, attempts []client.Attempt) {
 	now := time.Now()
 	t.row("ATTEMPT", "WORKER", "STARTED", "LATE", "TOOK", "OUTCOME", "EXIT", "ERROR")
 	for _, a := range attempts {
@@ -194,7 +234,7 @@ until that is confirmed.`,
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		task, err := cl.Cancel(ctx, args[0], why)
 		if err != nil {
-			return err
+			return about("task", args[0], err)
 		}
 		return printState(cmd, c.output, task)
 	})
@@ -239,7 +279,7 @@ func newTaskReschedule() *cobra.Command {
 		}
 		task, err := cl.Reschedule(ctx, args[0], r)
 		if err != nil {
-			return err
+			return about("task", args[0], err)
 		}
 		return printState(cmd, c.output, task)
 	})
@@ -265,11 +305,11 @@ comes. What the attempt wrote to its standard error comes on standard error.`,
 		if follow {
 			w := watcher{client: cl, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 			_, err := w.watch(ctx, args[0])
-			return err
+			return about("task", args[0], err)
 		}
 		attempts, err := cl.Attempts(ctx, args[0])
 		if err != nil {
-			return err
+			return about("task", args[0], err)
 		}
 		for i := len(attempts) - 1; i >= 0; i-- {
 			if a := attempts[i]; number == 0 || a.Number == number {

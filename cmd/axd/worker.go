@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/worker"
 )
 
@@ -130,7 +131,7 @@ func workerVerb(verb, what string, do func(*client.Client, context.Context, stri
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		w, err := do(cl, ctx, args[0])
 		if err != nil {
-			return err
+			return about("worker", args[0], err)
 		}
 		return c.output.print(cmd.OutOrStdout(), w, func(t *table) { t.row(w.Name, w.State) })
 	})
@@ -144,7 +145,10 @@ func newWorkerForget() *cobra.Command {
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := cl.ForgetWorker(ctx, args[0]); err != nil {
-			return err
+			if codeOf(err) == job.CodeConflict {
+				err = fmt.Errorf("%w\n  Stop it first: about 12 s later it is lost and can be forgotten. 'axd worker drain %s' only gives it nothing new", err, args[0])
+			}
+			return about("worker", args[0], err)
 		}
 		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: worker %s forgotten\n", args[0])
 		return err
