@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
@@ -23,16 +19,6 @@ func newJob() *cobra.Command {
 	}
 	cmd.AddCommand(newJobPut(), newJobList(), newJobShow(), newJobDelete())
 	return cmd
-}
-
-// definition is a job in a file. YAML and JSON are read alike.
-type definition struct {
-	Kind         string `yaml:"kind"`
-	Namespace    string `yaml:"namespace"`
-	Name         string `yaml:"name"`
-	Description  string `yaml:"description"`
-	job.Executor `yaml:",inline"`
-	job.Policy   `yaml:",inline"`
 }
 
 func newJobPut() *cobra.Command {
@@ -96,65 +82,6 @@ sent; then each job stands alone.`,
 		}
 		return putJobs(ctx, cl, cmd, c.output, defs)
 	})
-}
-
-// onlyFile refuses flags that would be ignored beside a file.
-func onlyFile(cmd *cobra.Command) error {
-	for _, name := range []string{
-		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
-		"grace", "retries", "selector", "app", "owner",
-	} {
-		if cmd.Flags().Changed(name) {
-			return job.Invalid("--"+name, "can't be combined with -f; set it in the file", "")
-		}
-	}
-	return nil
-}
-
-const maxDefinitions = 4 << 20 // bytes of a file of definitions
-
-// readDefinitions reads and checks a whole file; errors name its lines.
-func readDefinitions(name string, stdin io.Reader, namespace string) ([]definition, error) {
-	in := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, job.Invalid("-f", err.Error(), "")
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxDefinitions+1))
-	if err != nil {
-		return nil, job.Invalid("-f", err.Error(), "")
-	}
-	if len(data) > maxDefinitions {
-		return nil, job.Invalid(name, "must be at most 4 MiB", "")
-	}
-	var defs []definition
-	dec := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	for n := 1; ; n++ {
-		var d definition
-		if err := dec.Decode(&d); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, job.Invalid(name, "is no valid definition: "+err.Error(), "")
-		}
-		where := fmt.Sprintf("%s: document %d", name, n)
-		switch {
-		case d.Kind != "" && d.Kind != "job":
-			return nil, job.Invalid(where+": kind", "must be job", d.Kind)
-		case d.Name == "":
-			return nil, job.Invalid(where+": name", "is missing", "")
-		case d.Namespace != "" && d.Namespace != namespace:
-			return nil, job.Invalid(where+": namespace", "must be the one asked for, "+strconv.Quote(namespace)+" (--namespace)", d.Namespace)
-		}
-		defs = append(defs, d)
-	}
-	if len(defs) == 0 {
-		return nil, job.Invalid(name, "holds no definition", "")
-	}
-	return defs, nil
 }
 
 func putJobs(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, defs []definition) error {

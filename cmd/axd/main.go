@@ -167,7 +167,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 // their words say what holds when the flag is absent.
 func hideZeroDefaults(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.DefValue == "[]" || f.DefValue == "0s" {
+		if f.DefValue == "[]" || f.DefValue == "0s" || f.DefValue == "0" {
 			f.DefValue = ""
 		}
 	})

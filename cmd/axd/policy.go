@@ -15,6 +15,8 @@ type executor struct {
 	url, method, body, handler string
 	headers, env               map[string]string
 	dir, user                  string
+	cpu                        float64
+	memory                     sizeFlag
 }
 
 func (e *executor) flags(cmd *cobra.Command) {
@@ -33,6 +35,36 @@ func (e *executor) commandFlags(cmd *cobra.Command) {
 	f.StringToStringVar(&e.env, "env", nil, "add `NAME=VALUE` to the command's environment; repeatable")
 	f.StringVar(&e.dir, "dir", "", "the command's working `directory` on the worker (default: a fresh one)")
 	f.StringVar(&e.user, "user", "", "the `user` to run the command as; needs a worker that runs as root")
+	f.Float64Var(&e.cpu, "cpu", 0, "the command's `cores`, such as 0.5, where the worker has a cgroup of its own (default: no limit)")
+	f.Var(&e.memory, "memory", "the command's memory, such as 64MiB or 1GiB (default: no limit)")
+}
+
+// sizeFlag is a number of bytes: 64MiB, 1GiB, or bytes without a unit.
+type sizeFlag int64
+
+func (s *sizeFlag) Type() string { return "size" }
+
+func (s *sizeFlag) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*s), 10)
+}
+
+// Set implements pflag.Value.
+func (s *sizeFlag) Set(text string) error {
+	digits, shift := text, 0
+	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if head, ok := strings.CutSuffix(text, unit); ok {
+			digits, shift = head, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63-shift)
+	if err != nil || n == 0 {
+		return job.Invalid("", "must be a size of at least 1 byte, such as 64MiB or 1GiB", text)
+	}
+	*s = sizeFlag(n << shift) //nolint:gosec // ParseUint bounded it to 63 bits
+	return nil
 }
 
 // executor builds the executor from the flags and the words after --.
@@ -41,9 +73,11 @@ func (e *executor) executor(command []string) (job.Executor, error) {
 	n := 0
 	if len(command) > 0 {
 		n++
-		x.Exec = &job.Exec{Command: command, Env: e.env, Dir: e.dir, User: e.user}
-	} else if len(e.env) > 0 || e.dir != "" || e.user != "" {
-		return x, job.Invalid("--env, --dir and --user", "need a command after --", "")
+		x.Exec = &job.Exec{
+			Command: command, Env: e.env, Dir: e.dir, User: e.user, Limits: job.Limits{CPU: e.cpu, Memory: int64(e.memory)},
+		}
+	} else if len(e.env) > 0 || e.dir != "" || e.user != "" || e.cpu != 0 || e.memory != 0 {
+		return x, job.Invalid("--env, --dir, --user, --cpu and --memory", "need a command after --", "")
 	}
 	if e.url != "" {
 		n++
