@@ -10,9 +10,9 @@ import (
 
 // The limits of what a worker registers.
 const (
-	MaxSlots       = 10_000
-	MaxWorkerText  = 256    // bytes of a boot, address or version
-	MaxActiveShown = 10_000 // attempts that RegisterWorker answers; More tells that ListActive has others
+	MaxSlots      = 10_000
+	MaxWorkerText = 256       // bytes of a boot, address or version
+	maxLeaseMS    = 3_600_000 // an hour
 )
 
 func (a *apply) registerWorker(c *RegisterWorker) Result {
@@ -24,26 +24,22 @@ func (a *apply) registerWorker(c *RegisterWorker) Result {
 	}
 	w := &Worker{
 		Name: c.Name, Boot: c.Boot, Address: c.Address, Slots: c.Slots, Labels: c.Labels, Version: c.Version,
-		Registered: a.now,
+		LeaseMS: c.LeaseMS, Registered: a.now,
 	}
 	changed := true
 	if old, ok := a.worker(c.Name); ok {
-		w.Draining = old.Draining // the operator's wish: it outlives a restart of the worker
+		w.LeaseMS = max(w.LeaseMS, old.LeaseMS) // an earlier life may still count on it
+		w.Draining = old.Draining               // the operator's wish: it outlives a restart of the worker
 		if old.Boot == c.Boot {
 			w.Registered = old.Registered
 		}
 		changed = old.Lost || old.Boot != w.Boot || old.Address != w.Address || old.Slots != w.Slots ||
-			old.Version != w.Version || !maps.Equal(old.Labels, w.Labels)
+			old.Version != w.Version || old.LeaseMS != w.LeaseMS || !maps.Equal(old.Labels, w.Labels)
 	}
 	if changed {
 		a.putWorker(w)
 	}
-	active := listActive(a.tx, c.Name, MaxActiveShown+1)
-	more := len(active) > MaxActiveShown
-	if more {
-		active = active[:MaxActiveShown]
-	}
-	return Result{Changed: changed, Active: active, More: more}
+	return Result{Changed: changed}
 }
 
 func checkWorker(c *RegisterWorker) *job.Error {
@@ -55,6 +51,9 @@ func checkWorker(c *RegisterWorker) *job.Error {
 	}
 	if c.Slots < 0 || c.Slots > MaxSlots {
 		return job.Invalid("slots", fmt.Sprintf("must be 0 to %d", MaxSlots), strconv.Itoa(c.Slots))
+	}
+	if c.LeaseMS < 0 || c.LeaseMS > maxLeaseMS {
+		return job.Invalid("lease", "must be 0 to 1 hour", strconv.FormatInt(c.LeaseMS, 10)+" ms")
 	}
 	for _, text := range [][2]string{{"boot", c.Boot}, {"address", c.Address}, {"version", c.Version}} {
 		if len(text[1]) > MaxWorkerText {

@@ -6,6 +6,9 @@ func (a *apply) workerState(c *WorkerState) Result {
 	if err := a.checkTerm(c.Term); err != nil {
 		return rejected(err)
 	}
+	if w, ok := a.worker(c.Name); ok && c.Boot != "" && w.Boot != c.Boot {
+		return rejected(stale("boot", "is not the worker's present life", c.Boot))
+	}
 	return a.changeWorker(c.Name, func(w *Worker) { w.Lost = !c.Alive })
 }
 

@@ -153,8 +153,7 @@ type Reschedule struct {
 	Priority job.Priority `msgpack:"p,omitempty"`
 }
 
-// RegisterWorker records a worker's boot when its session begins, and answers
-// the attempts that state holds for the worker, whatever their boot.
+// RegisterWorker records a worker's boot when its session begins.
 type RegisterWorker struct {
 	Term    uint64            `msgpack:"t"`
 	Name    string            `msgpack:"n"`
@@ -163,12 +162,14 @@ type RegisterWorker struct {
 	Slots   int               `msgpack:"s"`
 	Labels  map[string]string `msgpack:"l,omitempty"`
 	Version string            `msgpack:"v,omitempty"`
+	LeaseMS int64             `msgpack:"e,omitempty"` // the lease's time to live that the leader grants
 }
 
 // WorkerState records that the leader holds a worker for alive or lost.
 type WorkerState struct {
 	Term  uint64 `msgpack:"t"`
 	Name  string `msgpack:"n"`
+	Boot  string `msgpack:"b,omitempty"` // the life that is meant; another one is left alone
 	Alive bool   `msgpack:"a"`
 }
 

@@ -274,7 +274,7 @@ func code(err *job.Error) job.Code {
 // compareResult compares what the model predicts.
 func compareResult(t *rapid.T, said string, want mResult, got Result) {
 	t.Helper()
-	seen := mResult{code: code(got.Err), version: got.Version, changed: got.Changed, active: len(got.Active), deleted: got.Deleted}
+	seen := mResult{code: code(got.Err), version: got.Version, changed: got.Changed, deleted: got.Deleted}
 	if got.Task != nil {
 		seen.state = got.Task.State
 	}

@@ -74,7 +74,6 @@ type mResult struct {
 	state   job.State // of the task in the result
 	version uint64    // PutJob
 	changed bool
-	active  int // RegisterWorker
 	deleted int
 }
 
@@ -387,7 +386,7 @@ func (m *model) applyWorker(c Command) mResult {
 		old, known := m.workers[c.Name]
 		w := mWorker{boot: c.Boot, slots: c.Slots, draining: old.draining}
 		m.workers[c.Name] = w
-		return mResult{changed: !known || old != w, active: m.held(c.Name)}
+		return mResult{changed: !known || old != w}
 	case WorkerState:
 		return m.changeWorker(c.Name, func(w *mWorker) { w.lost = !c.Alive })
 	case DrainWorker:

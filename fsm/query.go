@@ -55,6 +55,11 @@ func getRow[T any](r Reader, k key) (row T, ok bool) {
 	return row, true
 }
 
+// GetAttempt reads one kept attempt of a task.
+func GetAttempt(r Reader, ref TaskRef, n uint32) (Attempt, bool) {
+	return getRow[Attempt](r, key{}.attempt(ref, n))
+}
+
 // ListAttempts reads the kept attempts of a task, oldest first.
 func ListAttempts(r Reader, ref TaskRef) []Attempt {
 	c := codecs.Get().(*codec)

@@ -84,6 +84,7 @@ type Worker struct {
 	Slots      int               `msgpack:"s"`
 	Labels     map[string]string `msgpack:"l,omitempty"`
 	Version    string            `msgpack:"v,omitempty"`
+	LeaseMS    int64             `msgpack:"e,omitempty"` // the longest lease that this life was granted
 	Lost       bool              `msgpack:"x,omitempty"`
 	Draining   bool              `msgpack:"d,omitempty"`
 	Registered int64             `msgpack:"r"` // this boot, Unix ms

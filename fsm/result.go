@@ -16,10 +16,8 @@ type Result struct {
 	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version
 	Changed  bool         `msgpack:"c,omitempty"` // PutJob, DeleteJob, Configure and the worker verbs: something was written
 	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted
-	More     bool         `msgpack:"m,omitempty"` // Expire: call again; RegisterWorker: Active is cut at MaxActiveShown
+	More     bool         `msgpack:"m,omitempty"` // Expire: call again
 	Hash     uint64       `msgpack:"h,omitempty"` // Checksum: the hash chain
-	// RegisterWorker: attempts that state holds for the worker.
-	Active []ActiveAttempt `msgpack:"w,omitempty"`
 }
 
 // SubmitResult is the answer for one submitted task.

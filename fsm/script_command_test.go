@@ -211,10 +211,6 @@ func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
 	default:
 		fmt.Fprintf(b, "changed %v\n", r.Changed)
 	}
-	for _, a := range r.Active {
-		fmt.Fprintf(b, "holds %s attempt %d, token %s, boot %s, running %v\n",
-			e.name(a.Ref.ID), a.Attempt, e.token(a.Token), a.Boot, a.Running)
-	}
 }
 
 // nameIDs puts t1 in the place of an id.

@@ -164,10 +164,23 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 		match = args.Entries[n-1].Index
 	}
 	if !resp.Success {
-		match = 0
+		t.rejected(id, args.Term)
+		return nil
 	}
 	t.heard(id, args.Term, match)
 	return nil
+}
+
+// rejected notes that a peer lacks what was sent to it, perhaps all: it may have
+// lost its log within this term, and must not count as caught up by what its
+// earlier life confirmed.
+func (t *transport) rejected(id raft.ServerID, term uint64) {
+	t.heard(id, term, 0)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.peers[id]; p.term == term {
+		p.match = 0
+	}
 }
 
 func (t *transport) heard(id raft.ServerID, term, match uint64) {

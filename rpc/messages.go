@@ -29,6 +29,7 @@ const (
 	MethodSum       = "server.sum"       // to a server: Empty, SumReply
 	MethodLeader    = "server.leader"    // to any server: Empty, LeaderReply
 	MethodJoin      = "server.join"      // a new server asks the leader to be added: Join, Empty
+	MethodForm      = "server.form"      // a new server asks others to begin a cluster with it: Form, Empty
 	MethodTail      = "server.tail"      // to the leader, stream: Follow, chunks of Output
 )
 
@@ -185,6 +186,13 @@ type SumReply struct {
 type LeaderReply struct {
 	Name    string `msgpack:"n,omitempty"`
 	Address string `msgpack:"a,omitempty"`
+}
+
+// Form asks a server without data to promise itself to a new cluster: to begin
+// or join no other one.
+type Form struct {
+	ClusterID string   `msgpack:"c"` // of the new cluster
+	Servers   []string `msgpack:"s"` // names, sorted
 }
 
 // Join asks the leader to add a server.

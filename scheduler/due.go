@@ -34,6 +34,9 @@ type dueWindow struct {
 	count    [job.Low + 1]int        // of known, by priority
 	frontier [job.Low + 1]fsm.DueKey // first key that is not loaded
 	raise    [job.Low + 1][]*item    // due, record not yet read
+	// unfit is the first key that was dropped since no connected worker fits its
+	// task; the zero key: none. See enqueue.
+	unfit [job.Low + 1]fsm.DueKey
 }
 
 func newDueWindow(now int64, most int) dueWindow {
@@ -178,8 +181,45 @@ func (l *loop) enqueue(r fsm.Reader, it *item) {
 		return
 	}
 	it.version = t.Version
-	l.queues.push(it, l.shape(r, &t))
+	l.wait(it, l.shape(r, &t))
+}
+
+// wait puts a due task into the queue of its shape. Of a shape that no connected
+// worker fits few tasks are kept, so that the others are reached; the index
+// keeps the rest until a worker or a job changes, see retryUnfit.
+func (l *loop) wait(it *item, s shape) {
+	p := it.priority
+	if q := l.queues.byPriority[p][s]; q != nil && q.Len() >= maxUnfit && !l.fitsAny(s) {
+		l.due.drop(it)
+		if first := l.due.unfit[p]; first == (fsm.DueKey{}) || it.key().Compare(first) < 0 {
+			l.due.unfit[p] = it.key()
+		}
+		return
+	}
+	l.queues.push(it, s)
 	l.dirty = true
+}
+
+// fitsAny reports whether a connected worker fits a shape, free or not.
+func (l *loop) fitsAny(s shape) bool {
+	selector := parseLabels(s.labels)
+	for _, w := range l.workers {
+		if w.session != nil && !w.draining && !w.lost && w.fits(s, selector) {
+			return true
+		}
+	}
+	return false
+}
+
+// retryUnfit makes the next scans find again what no worker fitted.
+func (l *loop) retryUnfit() {
+	for _, p := range job.Priorities {
+		first := l.due.unfit[p]
+		if first != (fsm.DueKey{}) && first.Compare(l.due.frontier[p]) < 0 {
+			l.due.frontier[p] = first
+		}
+		l.due.unfit[p] = fsm.DueKey{}
+	}
 }
 
 // reload places a task by its record, after an assign of it failed.

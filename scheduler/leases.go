@@ -18,18 +18,25 @@ type boot struct{ worker, id string }
 type leases struct {
 	mu struct {
 		sync.Mutex
-		answered map[boot]time.Duration // by Config.Mono
+		lives map[boot]lease
 	}
 }
 
+// lease is what one life was granted.
+type lease struct {
+	answered time.Duration // the latest renewal, by Config.Mono
+	ttl      time.Duration // the longest that any leader granted it
+}
+
 // grant starts or renews a lease without asking whether it had ended.
-func (l *leases) grant(b boot, at time.Duration) {
+func (l *leases) grant(b boot, at, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.answered == nil {
-		l.mu.answered = map[boot]time.Duration{}
+	if l.mu.lives == nil {
+		l.mu.lives = map[boot]lease{}
 	}
-	l.mu.answered[b] = max(at, l.mu.answered[b])
+	old := l.mu.lives[b]
+	l.mu.lives[b] = lease{max(at, old.answered), max(ttl, old.ttl)}
 }
 
 // renew extends a lease that still runs; false: it has ended or never began,
@@ -37,22 +44,22 @@ func (l *leases) grant(b boot, at time.Duration) {
 func (l *leases) renew(b boot, at time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	old, ok := l.mu.answered[b]
+	old, ok := l.mu.lives[b]
 	if ok {
-		l.mu.answered[b] = max(at, old)
+		l.mu.lives[b] = lease{max(at, old.answered), old.ttl}
 	}
 	return ok
 }
 
-// expired ends the leases that were last answered before the given moment.
-func (l *leases) expired(before time.Duration) []boot {
+// expired ends the leases that are over by the given moment, slop included.
+func (l *leases) expired(now, slop time.Duration) []boot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []boot
-	for b, at := range l.mu.answered {
-		if at < before {
+	for b, is := range l.mu.lives {
+		if is.answered+is.ttl+slop < now {
 			out = append(out, b)
-			delete(l.mu.answered, b)
+			delete(l.mu.lives, b)
 		}
 	}
 	return out
@@ -62,7 +69,7 @@ func (l *leases) expired(before time.Duration) []boot {
 func (l *leases) running(b boot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.mu.answered[b]
+	_, ok := l.mu.lives[b]
 	return ok
 }
 
@@ -71,5 +78,5 @@ func (l *leases) running(b boot) bool {
 func (l *leases) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.answered = nil
+	l.mu.lives = nil
 }

@@ -39,19 +39,20 @@ type Config struct {
 
 // The bounds of the loop's memory and of one turn's work.
 const (
-	maxLoaded      = 20_000                 // tasks held in memory per priority, due and soon due
-	window         = 10_000                 // ms ahead of now that the wheel is filled
-	maxScan        = 500                    // due index rows read per priority and turn
-	maxRaise       = 500                    // task records read per turn to become ready
-	maxAssign      = 500                    // tasks in one assign
-	maxAssigning   = 4                      // assigns in flight
-	maxInbox       = 100_000                // messages waiting for the loop
-	maxLose        = 500                    // attempts in one lose
-	assignPause    = 100 * time.Millisecond // after an assign that could not be proposed
-	houseInterval  = 500 * time.Millisecond // between looks at leases and back-stops
-	expireInterval = 2 * time.Second        // between looks for records past their retention
-	backstopMargin = 1500 * time.Millisecond
-	backstopRepeat = 5 * time.Second
+	window          = 10_000                 // ms ahead of now that the wheel is filled
+	maxScan         = 500                    // due index rows read per priority and turn
+	maxRaise        = 500                    // task records read per turn to become ready
+	maxAssign       = 500                    // tasks in one assign
+	maxAssigning    = 4                      // assigns in flight
+	maxInbox        = 100_000                // messages waiting for the loop
+	maxLose         = 500                    // attempts in one lose
+	assignPause     = 100 * time.Millisecond // after an assign that could not be proposed
+	houseInterval   = 500 * time.Millisecond // between looks at leases and back-stops
+	expireInterval  = 2 * time.Second        // between looks for records past their retention
+	redispatchAfter = 10 * time.Second       // an attempt that was sent and has not started
+	maxUnfit        = 100                    // tasks of one shape kept in memory while no connected worker fits it
+	backstopMargin  = 1500 * time.Millisecond
+	backstopRepeat  = 5 * time.Second
 )
 
 // Scheduler is the part of the loop that lives as long as the server; what
@@ -80,7 +81,7 @@ func New(cfg Config) *Scheduler {
 		cfg.MaxLoaded = 20_000
 	}
 	s := &Scheduler{cfg: cfg}
-	s.inbox.wake = make(chan struct{})
+	s.inbox.wake = make(chan struct{}, 1)
 	s.ready.Store(-1)
 	return s
 }
@@ -146,7 +147,9 @@ type loop struct {
 	due     dueWindow
 	queues  readyQueues
 	workers map[string]*workerState
-	jobs    map[jobKey]*fsm.Job // nil entry: no such job
+	// outgoing are the workers with something in their outbox.
+	outgoing []*workerState
+	jobs     map[jobKey]*fsm.Job // nil entry: no such job
 
 	assigning  int           // assign proposals in flight
 	dirty      bool          // something changed that may let a task be assigned
@@ -169,7 +172,7 @@ func (l *loop) recover() {
 	now := l.cfg.Now()
 	l.due = newDueWindow(now, l.cfg.MaxLoaded)
 	l.queues = newReadyQueues()
-	l.workers = map[string]*workerState{}
+	l.workers, l.outgoing = map[string]*workerState{}, nil
 	l.jobs = map[jobKey]*fsm.Job{}
 	l.dirty = true
 
@@ -203,6 +206,7 @@ func (l *loop) turn() time.Duration {
 		l.log.Warn("the scheduler's inbox overflowed; rebuilding from state")
 		l.recover()
 	}
+	l.flush()
 	now, mono := l.cfg.Now(), l.cfg.Mono()
 	more := l.fill(now)
 	more = l.raise(now) || more
@@ -213,6 +217,7 @@ func (l *loop) turn() time.Duration {
 		l.nextHouse = mono + houseInterval
 		l.expireLeases(mono)
 		l.backstop(mono)
+		l.redispatch(mono)
 	}
 	if mono >= l.nextExpire && !l.expiring {
 		l.nextExpire = mono + expireInterval
@@ -220,6 +225,7 @@ func (l *loop) turn() time.Duration {
 	}
 	l.Scheduler.ready.Store(int64(l.queues.len() + l.due.raised()))
 	l.loaded.Store(int64(l.due.len()))
+	l.flush()
 	if more {
 		return 0
 	}

@@ -65,6 +65,8 @@ type workerState struct {
 	earlier  map[fsm.TaskRef]*active // of earlier lives: they hold no slot, and end with their lease
 	room     int                     // free slots as last reported, where fewer than computed; -1: trust the computation
 	joining  bool
+	lease    time.Duration // the longest that a leader granted it
+	outbox   []Dispatch    // to be sent at the end of the turn
 }
 
 // active is an attempt that a worker holds, or will once its assign commits.
@@ -75,6 +77,7 @@ type active struct {
 	running   bool
 	cancelled bool
 	losing    bool          // a lose is proposed
+	sent      time.Duration // when it was last dispatched, by Mono
 	backstop  time.Duration // when to kill it, by Mono; 0: never
 	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:
 	// its lease has not ended. See loseEnded.
@@ -112,6 +115,7 @@ func (l *loop) worker(r fsm.Reader, name string) *workerState {
 	if w == nil {
 		w = &workerState{
 			name: name, active: map[fsm.TaskRef]*active{}, earlier: map[fsm.TaskRef]*active{}, room: -1,
+			lease: l.cfg.LeaseTTL,
 		}
 		l.workers[name] = w
 		if rec, ok := fsm.GetWorker(r, name); ok {
@@ -133,12 +137,18 @@ func (w *workerState) hold(a *active) {
 func (w *workerState) take(rec *fsm.Worker) {
 	w.boot, w.slots, w.labels = rec.Boot, rec.Slots, rec.Labels
 	w.draining, w.lost = rec.Draining, rec.Lost
+	w.lease = max(w.lease, time.Duration(rec.LeaseMS)*time.Millisecond)
 }
 
 // recoverWorkers loads workers and what they hold. Every life in state gets a
 // lease from now on: the previous leader may have renewed it a moment ago.
 func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 	mono := l.cfg.Mono()
+	grant := func(b boot, w *workerState) { // leases outlive a rebuild: one that has ended stays so
+		if old == nil {
+			l.leases.grant(b, mono, w.lease)
+		}
+	}
 	if old == nil {
 		l.leases.reset()
 	}
@@ -152,9 +162,9 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 			w := l.worker(r, page[i].Name)
 			w.take(&page[i])
 			if !w.lost {
-				l.leases.grant(boot{w.name, w.boot}, mono)
+				grant(boot{w.name, w.boot}, w)
 			}
-			if was := old[w.name]; was != nil && was.boot == w.boot {
+			if was := old[w.name]; was != nil && was.boot == w.boot && was.session != nil && !gone(was.session) {
 				w.session, w.offers = was.session, was.offers
 			}
 		}
@@ -165,7 +175,7 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 	for name, w := range l.workers {
 		for _, a := range fsm.ListActive(r, name, maxInbox) {
 			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running})
-			l.leases.grant(boot{name, a.Boot}, mono)
+			grant(boot{name, a.Boot}, w)
 			if a.Running {
 				l.armBackstop(r, w, a.Ref)
 			}
@@ -180,6 +190,9 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 // were lost. Workers drop what they already hold.
 func (l *loop) resend(r fsm.Reader) {
 	for _, w := range l.workers {
+		if w.session == nil {
+			continue
+		}
 		var items []Dispatch
 		for ref, a := range w.active {
 			if !a.running && !a.ref.Token.IsZero() {
@@ -187,6 +200,9 @@ func (l *loop) resend(r fsm.Reader) {
 			}
 		}
 		l.send(w, items)
+		for _, a := range w.active {
+			l.remind(r, w, a)
+		}
 	}
 }
 
@@ -227,9 +243,9 @@ func (l *loop) attach(session Session, h Hello, reply func(uint64, error)) {
 		reply(0, job.Errorf(job.CodeOverloaded, "this worker's registration is under way; try again"))
 		return
 	}
-	w.session, w.joining = nil, true
+	w.session, w.outbox, w.joining = nil, nil, true
 	cmd := h.Worker
-	cmd.Term = l.term
+	cmd.Term, cmd.LeaseMS = l.term, l.cfg.LeaseTTL.Milliseconds()
 	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
 		term := l.term
 		ended := job.Errorf(job.CodeNoLeader, "leadership ended; ask the new leader")
@@ -255,20 +271,28 @@ func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, rep
 	if err == nil && res.Err != nil {
 		err = res.Err
 	}
+	if rec, ok := fsm.GetWorker(r, w.name); ok {
+		w.take(&rec)
+	}
+	switch {
+	case err != nil:
+	case gone(session):
+		err = job.Errorf(job.CodeNoLeader, "the connection ended")
+	case w.boot != h.Worker.Boot || w.lost: // something was applied after it
+		err = job.Errorf(job.CodeNoLeader, "the registration was overtaken; say hello again")
+	}
 	if err != nil {
 		reply(0, err)
 		return
 	}
-	if rec, ok := fsm.GetWorker(r, w.name); ok {
-		w.take(&rec)
-	}
-	l.leases.grant(boot{w.name, w.boot}, l.cfg.Mono())
+	l.leases.grant(boot{w.name, w.boot}, l.cfg.Mono(), w.lease)
 	w.session, w.room = session, -1
 	w.offers = make(map[string]bool, len(h.Offers))
 	for _, o := range h.Offers {
 		w.offers[o] = true
 	}
 	l.settle(r, w, h.Held)
+	l.retryUnfit()
 	l.dirty = true
 	reply(l.term, nil)
 }
@@ -296,6 +320,7 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running}
 		if was := before[a.Ref]; was != nil && was.ref == entry.ref {
 			entry = was
+			entry.boot = a.Boot
 		}
 		w.hold(entry)
 		h, ok := known[a.AttemptRef]
@@ -309,16 +334,19 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 	}
 	for _, h := range known {
 		if !h.Finished {
-			w.session.Kill(h.AttemptRef, h.Attempt, KillStale)
+			l.kill(w, &active{ref: h.AttemptRef, attempt: h.Attempt}, KillStale)
 		}
 	}
 	l.send(w, again)
+	for i := range again { // the wish may be older than the session
+		l.remind(r, w, w.active[refOf(&again[i].Task)])
+	}
 }
 
 // remind repeats a wish to cancel that the worker may have missed.
 func (l *loop) remind(r fsm.Reader, w *workerState, a *active) {
 	if t, ok := fsm.GetTask(r, a.ref.Ref); ok && t.CancelRequested && t.Token == a.ref.Token {
-		w.session.Kill(a.ref, a.attempt, KillCancelled)
+		l.kill(w, a, KillCancelled)
 	}
 }
 
@@ -336,7 +364,7 @@ func gone(s Session) bool {
 func (s *Scheduler) Detach(worker string, session Session) {
 	s.inbox.put(func(l *loop) {
 		if w := l.workers[worker]; w != nil && w.session == session {
-			w.session = nil
+			w.session, w.outbox = nil, nil
 		}
 	})
 }

@@ -56,6 +56,17 @@ func (c *clock) Now() int64 {
 	return c.advance()
 }
 
+// stamp is Now for log entries: 0 until a term's clock is agreed. Raft leads
+// before that, and what this server's own wall says must not reach state.
+func (c *clock) stamp() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.anchored {
+		return 0
+	}
+	return c.advance()
+}
+
 // advance moves the anchor to the present and works in a part of the slew. It
 // never goes back.
 func (c *clock) advance() int64 {

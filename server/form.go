@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/axd-project/axd/cluster"
@@ -22,22 +23,27 @@ const (
 // form makes an empty server part of a cluster: of a new one, once
 // --bootstrap-expect servers see each other, or of the one that is there.
 //
-// A new cluster is begun by one server alone, the first by name; the others get
-// their configuration from it. So servers whose gossip differs can't begin two.
-// An empty server that finds a cluster in being must be added by its leader
-// before Raft may speak to it: it may have lost a log that it once voted with.
+// A new cluster is begun by one server alone, the first by name, after each of
+// the others has promised itself to exactly this one; they get their
+// configuration from it. So servers whose gossip differs can't begin two. Until
+// it is promised or added a server lets nobody's Raft speak to it: it may have
+// lost a log that it once voted with.
 func (s *Server) form(ctx context.Context) error {
-	if s.node.HasState() {
+	if s.node.HasState() || s.forming() != nil {
 		s.gate.open()
-		return nil
 	}
 	tick := time.NewTicker(formInterval)
 	defer tick.Stop()
 	var report, join time.Time
-	for {
+	for !s.node.HasState() {
 		others := s.otherServers()
+		if time.Since(report) >= formReport {
+			report = time.Now()
+			s.log.Info("waiting to be part of a cluster", "servers_found", len(others)+1,
+				"expected", s.cfg.BootstrapExpect, "join", s.cfg.Join)
+		}
 		switch {
-		case slices.ContainsFunc(others, func(m cluster.Member) bool { return m.ClusterID != "" }):
+		case slices.ContainsFunc(others, func(m cluster.Member) bool { return m.ClusterID != "" && !s.promisedTo(m) }):
 			if time.Since(join) < joinInterval {
 				break
 			}
@@ -46,11 +52,9 @@ func (s *Server) form(ctx context.Context) error {
 				return err
 			}
 		case s.cfg.BootstrapExpect > 0 && len(others)+1 >= s.cfg.BootstrapExpect:
-			return s.begin(others)
-		case time.Since(report) >= formReport:
-			report = time.Now()
-			s.log.Info("waiting for servers to form a cluster with", "found", len(others)+1,
-				"expected", s.cfg.BootstrapExpect, "join", s.cfg.Join)
+			if err := s.begin(ctx, others); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -58,6 +62,7 @@ func (s *Server) form(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+	return nil
 }
 
 // otherServers returns the other living servers, by name.
@@ -68,34 +73,86 @@ func (s *Server) otherServers() []cluster.Member {
 			out = append(out, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b cluster.Member) int {
-		switch {
-		case a.Name < b.Name:
-			return -1
-		case a.Name > b.Name:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(out, func(a, b cluster.Member) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// begin starts a new cluster, or waits for the server that does.
-func (s *Server) begin(others []cluster.Member) error {
-	s.gate.open()
+// begin starts a new cluster with the first of the others, if this server is
+// the one to do so and all of them promise themselves to it. Else it waits: for
+// the server that begins, or for somebody's other promise to become a cluster.
+func (s *Server) begin(ctx context.Context, others []cluster.Member) error {
 	others = others[:s.cfg.BootstrapExpect-1]
+	names := []string{s.cfg.Name}
+	servers := []raftnode.Server{{Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), Voter: true}}
 	for _, m := range others {
 		if m.Name < s.cfg.Name {
-			s.log.Info("a new cluster is begun by another server", "server", m.Name)
+			return nil
+		}
+		names = append(names, m.Name)
+		servers = append(servers, raftnode.Server{Name: m.Name, Address: m.RPC, Voter: true})
+	}
+	f := forming{ClusterID: newClusterID(), Servers: names}
+	if is := s.forming(); is != nil && slices.Equal(is.Servers, names) {
+		f = *is
+	}
+	if err := s.promise(f); err != nil {
+		s.log.Debug("not beginning a cluster", "servers", names, "error", err)
+		return nil
+	}
+	for _, m := range others {
+		ask, cancel := context.WithTimeout(ctx, stepTimeout)
+		err := s.peers.Call(ask, m.RPC, rpc.MethodForm, rpc.Form(f), nil)
+		cancel()
+		if err != nil {
+			s.log.Warn("a server does not take part in a new cluster; trying again", "server", m.Name, "error", err)
 			return nil
 		}
 	}
-	servers := []raftnode.Server{{Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), Voter: true}}
-	for _, m := range others {
-		servers = append(servers, raftnode.Server{Name: m.Name, Address: m.RPC, Voter: true})
-	}
-	s.log.Info("beginning a new cluster", "servers", len(servers))
+	s.log.Info("beginning a new cluster", "servers", names)
 	return s.node.Bootstrap(servers)
+}
+
+// promise gives this server to a new cluster, durably, and lets its Raft speak.
+func (s *Server) promise(f forming) error {
+	s.formMu.Lock()
+	defer s.formMu.Unlock()
+	if err := s.dir.promise(f); err != nil {
+		return err
+	}
+	s.setClusterID(f.ClusterID)
+	s.gate.open()
+	return nil
+}
+
+func (s *Server) forming() *forming {
+	s.formMu.Lock()
+	defer s.formMu.Unlock()
+	return s.dir.id.Forming
+}
+
+// promisedTo tells whether a server belongs to the cluster this one is promised
+// to: then its configuration comes by itself.
+func (s *Server) promisedTo(m cluster.Member) bool {
+	f := s.forming()
+	return f != nil && f.ClusterID == m.ClusterID
+}
+
+// onForm promises this server to a new cluster, if it is part of none.
+func (s *Server) onForm(r *rpc.Request) (any, error) {
+	var m rpc.Form
+	if err := r.Decode(&m); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(m.Servers, s.cfg.Name) || m.ClusterID == "" {
+		return nil, job.Invalid("servers", "must name this server, "+s.cfg.Name, strings.Join(m.Servers, ","))
+	}
+	if s.node.HasState() {
+		return nil, job.Conflict("servers", "this server is part of a cluster already", s.cfg.Name)
+	}
+	if err := s.promise(forming(m)); err != nil {
+		return nil, err
+	}
+	return rpc.Empty{}, nil
 }
 
 // askToJoin asks the cluster's leader, through any of its servers, to be added.
@@ -114,6 +171,7 @@ func (s *Server) askToJoin(ctx context.Context, others []cluster.Member) (done b
 		err := s.peers.Call(ctx, leader.Address, rpc.MethodJoin,
 			rpc.Join{Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), Boot: s.boot}, nil)
 		if err == nil {
+			s.setClusterID(m.ClusterID)
 			s.gate.open()
 			s.log.Info("added to the cluster; catching up", "leader", leader.Name)
 			return true, nil
@@ -137,11 +195,6 @@ func (s *Server) onJoin(ctx context.Context, r *rpc.Request) (any, error) {
 	if err := job.ValidateName("name", m.Name); err != nil {
 		return nil, err
 	}
-	if other, ok := s.gossip.Member(cluster.RoleServer, m.Name); m.Name == s.cfg.Name ||
-		ok && other.Boot != m.Boot && other.Liveness == cluster.Alive && other.RPC != m.Address {
-		return nil, job.Conflict("name", "is the name of a server that is alive in this cluster; choose another --name",
-			m.Name)
-	}
 	if s.cfg.Alone {
 		return nil, job.Conflict("join", "found a server that runs alone (axd dev) and takes no others", s.cfg.Name)
 	}
@@ -152,7 +205,16 @@ func (s *Server) onJoin(ctx context.Context, r *rpc.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(servers, func(srv raftnode.Server) bool { return srv.Name == m.Name }) {
+	for _, srv := range servers {
+		if srv.Name != m.Name && srv.Address == m.Address {
+			return nil, job.Conflict("rpc", "is the address of server "+srv.Name+"; choose another one", m.Address)
+		}
+	}
+	at := slices.IndexFunc(servers, func(srv raftnode.Server) bool { return srv.Name == m.Name })
+	if at >= 0 {
+		if err := s.provenDead(ctx, servers[at], m.Boot); err != nil {
+			return nil, err
+		}
 		s.log.Warn("a known server came back without its data; adding it anew", "server", m.Name)
 		if err := s.node.RemoveServer(ctx, m.Name); err != nil {
 			return nil, err
@@ -164,15 +226,54 @@ func (s *Server) onJoin(ctx context.Context, r *rpc.Request) (any, error) {
 	return rpc.Empty{}, nil
 }
 
+// provenDead returns nil unless the member of a name still lives: this server
+// itself, a process that answers under the name at the member's address, or one
+// whose Raft answered a moment ago. Gossip is no proof: a newcomer's word
+// replaces the one of whom it names.
+func (s *Server) provenDead(ctx context.Context, member raftnode.Server, newcomer string) error {
+	alive := job.Conflict("name", "is the name of a server that is alive in this cluster; choose another --name", member.Name)
+	if member.Name == s.cfg.Name {
+		return alive
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	for _, address := range s.knownAddresses(member) {
+		c, err := s.peers.Conn(ctx, address)
+		if err != nil {
+			continue
+		}
+		if peer := c.Peer(); peer.Name == member.Name && peer.Boot != newcomer {
+			return alive
+		}
+	}
+	return nil
+}
+
+// knownAddresses are where a member may be: as configured, and where Raft last
+// dialled it with success.
+func (s *Server) knownAddresses(member raftnode.Server) []string {
+	out := []string{member.Address}
+	if last, ok := s.dialled.Load(member.Name); ok && last != member.Address {
+		out = append(out, last.(string)) //nolint:forcetypeassert // dialRaft stores strings
+	}
+	return out
+}
+
 // watchCluster records the cluster's id once state has it, and tells gossip.
 func (s *Server) watchCluster(ctx context.Context) error {
 	tick := time.NewTicker(formInterval)
 	defer tick.Stop()
 	for {
 		if id := s.info().ClusterID; id != "" {
+			s.formMu.Lock()
+			err := s.dir.setCluster(id)
+			s.formMu.Unlock()
+			if err != nil {
+				return err
+			}
 			s.setClusterID(id)
 			s.gossip.Update(func(m *cluster.Member) { m.ClusterID = id })
-			return s.dir.setCluster(id)
+			return nil
 		}
 		select {
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/axd-project/axd/fsm"
@@ -166,8 +167,15 @@ type peerCalls struct{ s *Server }
 
 // Term implements raftnode.Peers.
 func (p peerCalls) Term(ctx context.Context, name, address string) (uint64, error) {
+	c, err := p.s.peers.Conn(ctx, p.s.address(name, address))
+	if err != nil {
+		return 0, err
+	}
+	if answers := c.Peer().Name; answers != name { // it would be counted twice
+		return 0, fmt.Errorf("server %s was asked for its term, but %s answers", name, answers)
+	}
 	var reply rpc.TermReply
-	err := p.s.peers.Call(ctx, p.s.address(name, address), rpc.MethodTerm, rpc.Empty{}, &reply)
+	err = c.Call(ctx, rpc.MethodTerm, rpc.Empty{}, &reply)
 	return reply.Term, err
 }
 

@@ -18,6 +18,15 @@ func newGate(ln net.Listener) *gate { return &gate{Listener: ln, opened: make(ch
 
 func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
 
+func (g *gate) isOpen() bool {
+	select {
+	case <-g.opened:
+		return true
+	default:
+		return false
+	}
+}
+
 // Accept closes what comes before the gate is open; the dialer tries again.
 func (g *gate) Accept() (net.Conn, error) {
 	for {

@@ -27,6 +27,9 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 	case rpc.MethodReadIndex:
 		return s.onReadIndex(ctx, r)
 	case rpc.MethodTerm:
+		if !s.gate.isOpen() { // its data is gone, and with it the terms it has voted in
+			return nil, job.Errorf(job.CodeNoLeader, "this server is no member of the cluster yet")
+		}
 		return rpc.TermReply{Term: s.node.Term()}, nil
 	case rpc.MethodClock:
 		return rpc.ClockReply{UnixMS: s.clock.wall().UnixMilli()}, nil
@@ -38,6 +41,8 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return rpc.LeaderReply{Name: name, Address: address}, nil
 	case rpc.MethodJoin:
 		return s.onJoin(ctx, r)
+	case rpc.MethodForm:
+		return s.onForm(r)
 	case rpc.MethodTail:
 		return nil, s.onTail(ctx, r)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +22,15 @@ type identity struct {
 	Format    int    `json:"format"`
 	Name      string `json:"name"`
 	ClusterID string `json:"cluster_id,omitempty"` // empty until the server was part of a cluster
+	// Forming is what the server has promised itself to: it begins no other
+	// cluster, whatever it sees after a restart.
+	Forming *forming `json:"forming,omitempty"`
+}
+
+// forming is a new cluster that is about to be begun.
+type forming struct {
+	ClusterID string   `json:"cluster_id"`
+	Servers   []string `json:"servers"` // names, sorted
 }
 
 // dataDir is a server's data directory, locked against a second process.
@@ -54,8 +65,15 @@ func openDataDir(path, name string) (*dataDir, error) {
 func (d *dataDir) file() string { return filepath.Join(d.path, "server.json") }
 
 func (d *dataDir) read(name string) error {
+	if _, err := os.Stat(filepath.Join(d.path, "worker.json")); err == nil {
+		return job.Conflict("data-dir", "belongs to a worker; choose another directory", d.path)
+	}
 	b, err := os.ReadFile(d.file())
 	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(d.path, "raft.db")); err == nil {
+			return job.Conflict("data-dir", "holds a log but no server.json, so it is not known whose it is; restore that "+
+				"file, or empty the directory and let the server join again", d.path)
+		}
 		d.id = identity{Format: dataFormat, Name: name}
 		return d.write()
 	}
@@ -79,10 +97,32 @@ func (d *dataDir) read(name string) error {
 
 // setCluster records which cluster the directory belongs to.
 func (d *dataDir) setCluster(id string) error {
-	if d.id.ClusterID == id {
+	switch d.id.ClusterID {
+	case id:
 		return nil
+	case "":
+		d.id.ClusterID, d.id.Forming = id, nil
+		return d.write()
 	}
-	d.id.ClusterID = id
+	return job.Conflict("data-dir", "says that it belongs to cluster "+d.id.ClusterID+", but its state is of "+id+
+		"; server.json was changed or copied: restore it, or empty the directory and let the server join again", d.path)
+}
+
+// promise records the one cluster that the server lets itself be made part of.
+// The same promise again is fine, another one is a conflict.
+func (d *dataDir) promise(f forming) error {
+	if is := d.id.Forming; is != nil {
+		if is.ClusterID == f.ClusterID && slices.Equal(is.Servers, f.Servers) {
+			return nil
+		}
+		return job.Conflict("bootstrap-expect", "this server has promised itself to a new cluster of "+
+			strings.Join(is.Servers, ", ")+"; start those servers, or empty its data directory to start afresh",
+			strings.Join(f.Servers, ", "))
+	}
+	if d.id.ClusterID != "" {
+		return job.Conflict("cluster_id", "this server is part of a cluster already", d.id.ClusterID)
+	}
+	d.id.Forming = &f
 	return d.write()
 }
 

@@ -58,3 +58,51 @@ func TestDamagedIdentityIsRefused(t *testing.T) {
 		t.Errorf("got %v, want an error that says the file is damaged", err)
 	}
 }
+
+func TestAServerPromisesItselfToOneNewCluster(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *dataDir {
+		d, err := openDataDir(dir, "s3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first := forming{ClusterID: "a", Servers: []string{"s1", "s2", "s3"}}
+	d := open()
+	if err := d.promise(first); err != nil {
+		t.Fatal(err)
+	}
+	d.close()
+	d = open() // a restart does not forget it
+	defer d.close()
+	if err := d.promise(first); err != nil {
+		t.Errorf("the same promise again: %v", err)
+	}
+	for _, other := range []forming{
+		{ClusterID: "b", Servers: []string{"s1", "s2", "s3"}},
+		{ClusterID: "a", Servers: []string{"s2", "s3", "s4"}},
+	} {
+		if err := d.promise(other); !errors.Is(err, job.ErrConflict) {
+			t.Errorf("a promise to %v after one to %v gave %v, want a conflict", other, first, err)
+		}
+	}
+	if err := d.setCluster("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.setCluster("b"); !errors.Is(err, job.ErrConflict) {
+		t.Errorf("a state of another cluster gave %v, want a conflict", err)
+	}
+}
+
+func TestDataDirsOfOthersAreRefused(t *testing.T) {
+	for _, file := range []string{"worker.json", "raft.db"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openDataDir(dir, "s1"); !errors.Is(err, job.ErrConflict) {
+			t.Errorf("a directory with %s and no server.json gave %v, want a conflict", file, err)
+		}
+	}
+}

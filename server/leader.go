@@ -108,7 +108,11 @@ func (s *Server) establish(ctx context.Context) error {
 	if s.info().ClusterID != "" {
 		return nil
 	}
-	res, err := s.proposeHere(ctx, fsm.Configure{ClusterID: newClusterID(), FeatureLevel: fsm.FeatureLevel})
+	id := s.clusterID() // as promised when the cluster was begun
+	if id == "" {
+		id = newClusterID()
+	}
+	res, err := s.proposeHere(ctx, fsm.Configure{ClusterID: id, FeatureLevel: fsm.FeatureLevel})
 	if err != nil {
 		return err
 	}

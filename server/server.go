@@ -52,6 +52,8 @@ type Server struct {
 	clock    *clock
 	sessions sessions
 
+	formMu   sync.Mutex             // guards what dir says of cluster and promise
+	dialled  sync.Map               // server's name → address at which Raft's dial last succeeded
 	cluster  atomic.Pointer[string] // the cluster's id; nil: not yet known
 	leading  atomic.Bool
 	diskFull atomic.Bool
@@ -83,6 +85,8 @@ func (s *Server) open() (err error) {
 	}
 	if id := s.dir.id.ClusterID; id != "" {
 		s.setClusterID(id)
+	} else if f := s.dir.id.Forming; f != nil {
+		s.setClusterID(f.ClusterID)
 	}
 	if s.http, err = net.Listen("tcp", s.cfg.HTTP); err != nil {
 		return fmt.Errorf("listening for the API (--http): %w", err)
@@ -122,7 +126,7 @@ func (s *Server) raftConfig() raftnode.Config {
 	return raftnode.Config{
 		Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), DataDir: s.cfg.DataDir, Logger: s.log, Home: s.home,
 		Listener: s.gate, Dial: s.dialRaft, Resolve: s.resolve, Peers: peerCalls{s},
-		Now: s.clock.Now, Events: s.onEvents, Restored: s.sched.Reset, Fatal: s.fatal,
+		Now: s.clock.stamp, Events: s.onEvents, Restored: s.sched.Reset, Fatal: s.fatal,
 		ElectionTimeout: s.cfg.electionTimeout(),
 	}
 }
@@ -185,15 +189,9 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	s.gossip.Rejoin(s.raftAddresses)
 
-	var err error
-	select {
-	case <-ctx.Done():
+	err := s.awaitEnd(ctx)
+	if err == nil {
 		s.leave()
-	case err = <-s.failed:
-	case err = <-s.gossip.Conflict():
-	case <-s.node.Removed():
-		err = job.Errorf(job.CodeConflict, "this server was removed from the cluster; to use it again, empty its data "+
-			"directory "+s.cfg.DataDir+" and start it, and it joins anew")
 	}
 	drain, cancel := context.WithTimeout(context.Background(), httpDrain)
 	defer cancel()
@@ -203,6 +201,37 @@ func (s *Server) Run(ctx context.Context) error {
 	stop()
 	group.Wait()
 	return err
+}
+
+// awaitEnd returns nil when the server is asked to stop, or why it must.
+func (s *Server) awaitEnd(ctx context.Context) error {
+	conflict := s.gossip.Conflict()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.failed:
+			return err
+		case err := <-conflict:
+			if !s.isReady() {
+				return job.Conflict("name", err.Error(), s.cfg.Name)
+			}
+			conflict = nil // the other one is the newcomer, and is told the same
+			s.log.Error("another server goes by this one's name", "error", err)
+		case <-s.node.Removed():
+			return job.Errorf(job.CodeConflict, "this server was removed from the cluster; to use it again, empty its data "+
+				"directory "+s.cfg.DataDir+" and start it, and it joins anew")
+		}
+	}
+}
+
+func (s *Server) isReady() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 // ended hides the error of a listener that was closed on purpose.
@@ -323,13 +352,19 @@ func (s *Server) dialRaft(ctx context.Context, name, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	if answers := peer.Peer().Name; answers != name {
-		return nil, fmt.Errorf("server %s was expected at %s, but %s answers", name, address, answers)
+	answers := peer.Peer()
+	if answers.Name != name {
+		return nil, fmt.Errorf("server %s was expected at %s, but %s answers", name, address, answers.Name)
+	}
+	if answers.ClusterID == "" && s.clusterID() != "" {
+		_ = peer.Close() // the next hello may tell more
+		return nil, fmt.Errorf("server %s at %s is not part of the cluster (yet)", name, address)
 	}
 	c, err := s.dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
+	s.dialled.Store(name, address)
 	return rpc.DialRaft(c)
 }
 

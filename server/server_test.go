@@ -283,3 +283,32 @@ func TestRestartKeepsEverything(t *testing.T) {
 		t.Errorf("after a restart of all: %v, %v; want the waiting task", got, err)
 	}
 }
+
+// A second server of a living one's name must be told so, and must not cost the
+// living one its vote.
+func TestASecondServerOfANameIsRefused(t *testing.T) {
+	nodes, cfgs := three(t)
+	twin, err := New(Config{
+		Name: "s2", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", RPC: "127.0.0.1:0", Gossip: freeAddress(t),
+		Join: cfgs[0].Join, BootstrapExpect: 3, Logger: testLog(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if err := twin.Run(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("the second s2 ended with %v, want an error that it is one too many", err)
+	}
+	c := clientOf(t, nodes...)
+	got, err := c.Cluster(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range got.Servers {
+		if i := slices.IndexFunc(nodes, func(n *node) bool { return n.Name() == s.Name }); !s.Voter || s.RPC != nodes[i].RPCAddr() {
+			t.Errorf("after a twin of s2 the cluster has %+v", s)
+		}
+	}
+	submit(t, c, "nobody-offers-this")
+}

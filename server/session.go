@@ -27,6 +27,7 @@ type session struct {
 	conn  *rpc.Conn
 	queue chan message
 	name  string
+	term  uint64 // in which it was attached
 	boot  string
 	// address is for people: where the worker says it is.
 	address string
@@ -159,8 +160,10 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 		if ctx.Err() != nil { // the loop may yet attach it: nobody would send what it queues
 			_ = r.Conn.Close()
 		}
+		s.sched.Detach(sess.name, sess)
 		return nil, s.notLeading(err)
 	}
+	sess.term = term
 	s.sessions.put(sess)
 	go sess.send() //nolint:gosec // it outlives the hello: it ends with the connection
 	go s.watchSession(sess)
@@ -198,6 +201,9 @@ func (s *Server) onHeartbeat(ctx context.Context, r *rpc.Request) (any, error) {
 	term, err := s.node.ConfirmLeadership(ctx)
 	if err != nil {
 		return nil, s.notLeading(err)
+	}
+	if term != sess.term { // the loop of this term has never heard of the session
+		return nil, s.notLeading(job.Errorf(job.CodeNoLeader, "the session belongs to an earlier term; say hello again"))
 	}
 	if !s.sched.Renew(sess.name, sess.boot) {
 		return nil, s.notLeading(job.Errorf(job.CodeNoLeader, "the lease has ended; say hello again"))

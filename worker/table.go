@@ -53,12 +53,14 @@ type table struct {
 	draining bool
 	stats    Stats
 	changed  chan struct{} // room for one: something is owed, or nothing runs any more
+	arrived  chan struct{} // closed when the next attempt arrives; nil: nobody waits
 }
 
 // owed is a result or a give-back until the leader has acknowledged it.
 type owed struct {
 	spooled
 	session *session      // that sends it at the moment; nil: none
+	hub     *hub          // has what is kept of its output; nil: nothing
 	done    chan struct{} // closed once it is acknowledged
 }
 
@@ -127,7 +129,21 @@ func (t *table) accept(a *attempt) (v verdict, old *attempt) {
 	}
 	t.attempts[key] = a
 	t.running.Add(1)
+	if t.arrived != nil {
+		close(t.arrived)
+		t.arrived = nil
+	}
 	return verdictStart, nil
+}
+
+// arrival returns what is closed when the next attempt has a slot.
+func (t *table) arrival() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.arrived == nil {
+		t.arrived = make(chan struct{})
+	}
+	return t.arrived
 }
 
 // find returns the attempt that a message names; an empty token means the
@@ -142,15 +158,36 @@ func (t *table) find(ref rpc.Ref) *attempt {
 	return a
 }
 
+// output returns where an attempt's output is, and which attempt that is: of one
+// that runs, or that has ended and is not acknowledged.
+func (t *table) output(ref rpc.Ref) (rpc.Ref, *hub) {
+	if a := t.find(ref); a != nil {
+		return a.item.Ref, a.hub
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o := t.owing(ref); o != nil {
+		return o.Ref, o.hub
+	}
+	return ref, nil
+}
+
+func (t *table) owing(ref rpc.Ref) *owed {
+	for _, o := range t.owed {
+		if keyOf(o.Ref) == keyOf(ref) && (ref.Token == "" || ref.Token == o.Ref.Token) {
+			return o
+		}
+	}
+	return nil
+}
+
 // unacknowledged returns what is closed when the leader has taken an attempt
 // that has ended; nil where nothing is owed for it.
 func (t *table) unacknowledged(ref rpc.Ref) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, o := range t.owed {
-		if keyOf(o.Ref) == keyOf(ref) && (ref.Token == "" || ref.Token == o.Ref.Token) {
-			return o.done
-		}
+	if o := t.owing(ref); o != nil {
+		return o.done
 	}
 	return nil
 }
@@ -226,6 +263,7 @@ func (t *table) settle(a *attempt, e *spooled) (next *rpc.DispatchItem) {
 	delete(t.attempts, keyOf(a.item.Ref))
 	if e != nil {
 		t.owe(*e)
+		t.owed[refName(e.Ref)].hub = a.hub
 	}
 	t.signal()
 	return a.next
@@ -280,11 +318,11 @@ func (t *table) acknowledged(ref rpc.Ref) {
 		return
 	}
 	delete(t.owed, name)
+	if o.hub != nil {
+		o.hub.forget()
+	}
 	close(o.done)
 	t.signal()
-	if o.GiveBack != "" {
-		return // the leader may send the same attempt again
-	}
 	delete(t.recent, t.order[t.place])
 	t.recent[name], t.order[t.place] = true, name
 	t.place = (t.place + 1) % maxRecent

@@ -1,0 +1,99 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// dispatch appends what a worker needs to run a task's current attempt.
+func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch {
+	d := Dispatch{Task: *t}
+	d.Policy, d.Executor, d.JobVersion = l.policy(r, t)
+	if t.HasBody {
+		body, ok := fsm.GetBody(r, refOf(t))
+		if !ok {
+			return items
+		}
+		d.Payload = body.Payload
+		if t.Job == "" {
+			d.Executor = body.Executor
+		}
+	}
+	return append(items, d)
+}
+
+// appendDispatch is dispatch for a task that is still at the given token.
+func (l *loop) appendDispatch(items []Dispatch, r fsm.Reader, ref fsm.TaskRef, token job.Token) []Dispatch {
+	t, ok := fsm.GetTask(r, ref)
+	if !ok || t.Token != token {
+		return items
+	}
+	return l.dispatch(items, r, &t)
+}
+
+// send queues dispatches for a worker; they leave together when the turn's
+// messages are handled, or before the next kill.
+func (l *loop) send(w *workerState, items []Dispatch) {
+	if len(items) == 0 || w.session == nil {
+		return
+	}
+	mono := l.cfg.Mono()
+	for i := range items {
+		if a := w.active[refOf(&items[i].Task)]; a != nil {
+			a.sent = mono
+		}
+	}
+	if len(w.outbox) == 0 {
+		l.outgoing = append(l.outgoing, w)
+	}
+	w.outbox = append(w.outbox, items...)
+}
+
+// flush hands queued dispatches to the sessions.
+func (l *loop) flush() {
+	for _, w := range l.outgoing {
+		w.flush(l.term)
+	}
+	l.outgoing = l.outgoing[:0]
+}
+
+func (w *workerState) flush(term uint64) {
+	if len(w.outbox) > 0 && w.session != nil {
+		w.session.Dispatch(term, w.outbox)
+	}
+	w.outbox = nil
+}
+
+// kill tells a worker to end an attempt, after what it was sent before.
+func (l *loop) kill(w *workerState, a *active, reason KillReason) {
+	w.flush(l.term)
+	w.session.Kill(a.ref, a.attempt, reason)
+}
+
+// redispatch sends again what a connected worker should have started long ago:
+// a dispatch may be lost although the connection is not. Workers drop what they
+// already hold.
+func (l *loop) redispatch(mono time.Duration) {
+	var r fsm.Reader
+	for _, w := range l.workers {
+		if w.session == nil {
+			continue
+		}
+		var items []Dispatch
+		for ref, a := range w.active {
+			if a.running || a.losing || a.ref.Token.IsZero() || mono < a.sent+redispatchAfter || len(items) == maxRaise {
+				continue
+			}
+			if r == nil {
+				var release func()
+				r, release = l.cfg.State.Read()
+				defer release()
+			}
+			a.sent = mono // also where there is nothing to send any more
+			items = l.appendDispatch(items, r, ref, a.ref.Token)
+		}
+		l.send(w, items)
+	}
+}

@@ -1,0 +1,145 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// expireLeases declares lost what workers held whose lease has ended.
+func (l *loop) expireLeases(mono time.Duration) {
+	for _, b := range l.leases.expired(mono, l.cfg.LeaseSlop) {
+		w := l.workers[b.worker]
+		if w == nil {
+			continue
+		}
+		l.log.Warn("worker's lease ended", "worker", b.worker, "boot", b.id, "attempts", len(w.active)+len(w.earlier))
+		if w.boot == b.id {
+			w.session = nil
+		}
+		if w.boot == b.id && !w.joining { // else it would be marked after it registered anew
+			l.cfg.Log.ProposeAsync(fsm.WorkerState{Term: l.term, Name: b.worker, Boot: b.id}, func(fsm.Result, error) {})
+		}
+	}
+	for _, w := range l.workers {
+		l.loseEnded(w, mono)
+	}
+}
+
+// loseEnded proposes to lose the attempts of a worker's lives without a lease.
+// It is called again until they are gone, so a failed proposal only costs time.
+//
+// A worker whose lease ended has killed what it ran, but not what a job lets go
+// on without one (on_disconnect: continue). That is lost once it must have met
+// its own time-out, with half as much again for safety.
+func (l *loop) loseEnded(w *workerState, mono time.Duration) {
+	var lost []fsm.AttemptRef
+	for _, held := range []map[fsm.TaskRef]*active{w.active, w.earlier} {
+		for _, a := range held {
+			if len(lost) == maxLose || a.losing || a.ref.Token.IsZero() {
+				continue
+			}
+			if l.leases.running(boot{w.name, a.boot}) {
+				a.lostAt = 0
+				continue
+			}
+			if a.lostAt == 0 {
+				a.lostAt = mono + l.goesOn(a.ref.Ref)
+			}
+			if mono >= a.lostAt {
+				a.losing = true
+				lost = append(lost, a.ref)
+			}
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	cmd := fsm.LoseAttempts{
+		Term: l.term, Attempts: lost, Outcome: job.OutcomeLost,
+		Reason: "worker " + w.name + " lost its lease",
+	}
+	name := w.name
+	l.cfg.Log.ProposeAsync(cmd, func(_ fsm.Result, err error) {
+		if err == nil {
+			return
+		}
+		l.later(func(l *loop) { l.notLost(name, lost) })
+	})
+}
+
+func (l *loop) notLost(worker string, refs []fsm.AttemptRef) {
+	w := l.workers[worker]
+	if w == nil {
+		return
+	}
+	for _, ref := range refs {
+		for _, a := range []*active{w.active[ref.Ref], w.earlier[ref.Ref]} {
+			if a != nil && a.ref == ref {
+				a.losing = false
+			}
+		}
+	}
+}
+
+// goesOn returns how long an attempt may run on after its lease has ended.
+func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
+	r, release := l.cfg.State.Read()
+	defer release()
+	t, ok := fsm.GetTask(r, ref)
+	if !ok {
+		return 0
+	}
+	policy := l.sentWith(r, &t)
+	if policy.OnDisconnectOrDefault() != job.DisconnectContinue {
+		return 0
+	}
+	return policy.TimeoutOrDefault().Std()*3/2 + policy.GraceOrDefault().Std()
+}
+
+// sentWith is the policy that a task's current attempt was dispatched with: its
+// job may have changed since.
+func (l *loop) sentWith(r fsm.Reader, t *fsm.Task) job.Policy {
+	policy, _, version := l.policy(r, t)
+	at, ok := fsm.GetAttempt(r, refOf(t), t.Attempt)
+	if t.Job == "" || !ok || at.JobVersion == version {
+		return policy
+	}
+	j, ok := fsm.GetJobVersion(r, t.Namespace, t.Job, at.JobVersion)
+	if !ok {
+		return policy
+	}
+	return j.Spec.Policy.Merge(t.Policy)
+}
+
+// armBackstop notes when the leader itself asks for the end of an attempt that
+// its worker should have ended: time-out, grace and 1.5 × the heartbeat.
+func (l *loop) armBackstop(r fsm.Reader, w *workerState, ref fsm.TaskRef) {
+	a := w.active[ref]
+	t, ok := fsm.GetTask(r, ref)
+	if a == nil || !ok {
+		return
+	}
+	policy := l.sentWith(r, &t)
+	if timeout := policy.TimeoutOrDefault().Std(); timeout > 0 {
+		a.backstop = l.cfg.Mono() + timeout + policy.GraceOrDefault().Std() + backstopMargin
+	}
+}
+
+// backstop asks workers to end attempts that are past their time-out.
+func (l *loop) backstop(mono time.Duration) {
+	for _, w := range l.workers {
+		if w.session == nil {
+			continue
+		}
+		for _, a := range w.active {
+			if a.backstop != 0 && mono >= a.backstop {
+				a.backstop = mono + backstopRepeat
+				l.log.Warn("attempt is past its time-out; asking the worker to end it",
+					"task", a.ref.Ref.ID, "worker", w.name, "attempt", a.attempt)
+				l.kill(w, a, KillTimeout)
+			}
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/axd-project/axd/rpc"
+)
+
+// What was given back, and acknowledged, has a dead token: a second copy of
+// its dispatch (a resend after the leader's inbox overflowed, or settle beside
+// the event) that comes late must not run.
+func TestALateDispatchOfWhatWasGivenBackIsDropped(t *testing.T) {
+	t.Parallel()
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	running := []rpc.DispatchItem{l.item(handler("wait")), l.item(handler("wait"))}
+	l.dispatch(running...)
+	item := l.item(handler("echo"))
+	l.dispatch(item)
+	receive(t, l.giveBacks, 2*time.Second)
+	eventually(t, 2*time.Second, "the give-back is acknowledged", func() bool { return w.Stats().Owed == 0 })
+	for _, r := range running {
+		l.kill(r.Ref, rpc.KillCancel)
+		receive(t, l.finished, 2*time.Second)
+	}
+	eventually(t, time.Second, "slots are free", func() bool { return w.Stats().Free == 2 })
+	l.dispatch(item) // the second copy
+	eventually(t, 2*time.Second, "it is judged", func() bool { s := w.Stats(); return s.Duplicates > 0 || s.Started > 2 })
+	if s := w.Stats(); s.Started != 2 {
+		t.Errorf("an attempt that was given back ran all the same: %+v", s)
+	}
+}
