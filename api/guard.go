@@ -31,7 +31,7 @@ func (a *api) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if !a.allowedHost(r) {
 			return &job.Error{
 				Code: job.CodeForbidden, Field: "Host", Value: job.Shorten(r.Host),
-				Rule: "must name this server; to reach it by another name, add that to the server's allowed_hosts",
+				Rule: "must name this server; to reach it by another name, start the server with --allowed-host NAME (AXD_ALLOWED_HOST, or allowed_host in its file)",
 			}
 		}
 		if err := a.origins.Check(r); err != nil {

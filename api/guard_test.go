@@ -33,7 +33,7 @@ func TestHost(t *testing.T) {
 			}
 			continue
 		}
-		if p := wantProblem(t, rec, http.StatusForbidden, job.CodeForbidden, "Host"); !strings.Contains(p.Detail, "allowed_hosts") {
+		if p := wantProblem(t, rec, http.StatusForbidden, job.CodeForbidden, "Host"); !strings.Contains(p.Detail, "--allowed-host NAME (AXD_ALLOWED_HOST, or allowed_host in its file)") {
 			t.Errorf("%q: the text doesn't tell how to allow it: %s", host, p.Detail)
 		}
 	}
