@@ -83,10 +83,10 @@ func newChaos(t *testing.T, rnd *rand.Rand) *chaos {
 		cluster: c, rnd: rnd, log: make(chan proposed, 10_000), quit: make(chan struct{}),
 		workers: make([]*model, chaosWorkers), up: make([]bool, chaosWorkers),
 	}
-	h.propose = func(cmd fsm.Command, done func(fsm.Result, error)) bool {
+	h.set(func(cmd fsm.Command, done func(fsm.Result, error)) bool {
 		x.log <- x.delayed(cmd, done)
 		return true
-	}
+	})
 	go x.commit()
 	for i := range x.workers {
 		x.workers[i] = x.newLife(i)

@@ -13,12 +13,17 @@ import (
 
 // hookLog lets a test step between the log and the loop.
 type hookLog struct {
-	c       *cluster
-	propose func(cmd fsm.Command, done func(fsm.Result, error)) bool // true: handled
+	c    *cluster
+	hook atomic.Pointer[hook]
 }
 
+// hook handles a proposal, or returns false.
+type hook func(cmd fsm.Command, done func(fsm.Result, error)) bool
+
+func (h *hookLog) set(fn hook) { h.hook.Store(&fn) }
+
 func (h *hookLog) ProposeAsync(cmd fsm.Command, done func(fsm.Result, error)) {
-	if h.propose != nil && h.propose(cmd, done) {
+	if fn := h.hook.Load(); fn != nil && *fn != nil && (*fn)(cmd, done) {
 		return
 	}
 	h.c.ProposeAsync(cmd, done)
@@ -36,7 +41,7 @@ func TestAssignResultsLostToAFullInboxDontStopTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newHooked(t)
 		var full atomic.Bool
-		h.propose = func(cmd fsm.Command, done func(fsm.Result, error)) bool {
+		h.set(func(cmd fsm.Command, done func(fsm.Result, error)) bool {
 			if _, ok := cmd.(fsm.Assign); !ok || !full.Load() {
 				return false
 			}
@@ -48,7 +53,7 @@ func TestAssignResultsLostToAFullInboxDontStopTheLoop(t *testing.T) {
 				done(res, err)
 			})
 			return true
-		}
+		})
 		w := c.worker("w1", 100, time.Millisecond)
 		w.mustConnect()
 		full.Store(true)
@@ -74,18 +79,18 @@ func TestALeaseThatEndsDuringARegistrationDoesNotLoseTheNewLife(t *testing.T) {
 		w.mustConnect()
 		w.disconnect()
 		time.Sleep(11900 * time.Millisecond)
-		h.propose = func(cmd fsm.Command, done func(fsm.Result, error)) bool {
+		h.set(func(cmd fsm.Command, done func(fsm.Result, error)) bool {
 			go func() { // a slow disk: one second from proposal to apply, in order
 				time.Sleep(time.Second)
 				done(c.apply(cmd), nil)
 			}()
 			return true
-		}
+		})
 		again := c.worker("w1", 1, time.Millisecond)
 		again.boot = "b2"
 		again.mustConnect()
 		time.Sleep(2 * time.Second)
-		h.propose = nil
+		h.set(nil)
 		ref := c.submit(handler(0))[0]
 		time.Sleep(10 * time.Minute)
 		if s := c.task(ref).State; s != job.Success {
@@ -105,7 +110,7 @@ func TestAResultBesideARegistrationLeaksNoSlot(t *testing.T) {
 		time.Sleep(time.Second)
 		held := w.seen()[0].ref
 		w.disconnect()
-		h.propose = func(cmd fsm.Command, done func(fsm.Result, error)) bool {
+		h.set(func(cmd fsm.Command, done func(fsm.Result, error)) bool {
 			if _, ok := cmd.(fsm.RegisterWorker); !ok {
 				return false
 			}
@@ -116,7 +121,7 @@ func TestAResultBesideARegistrationLeaksNoSlot(t *testing.T) {
 				done(res, nil)
 			}()
 			return true
-		}
+		})
 		w.mustConnect()
 		if s := c.task(first).State; s != job.Success {
 			t.Fatalf("the first task is %s", s)

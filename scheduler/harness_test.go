@@ -205,7 +205,8 @@ func (m *model) connect() error {
 		h.Held = append(h.Held, Held{AttemptRef: ref, Attempt: n})
 	}
 	m.mu.Unlock()
-	if _, err := m.c.sched.Attach(context.Background(), &link{m, gone}, h); err != nil {
+	sched := m.c.sched
+	if _, err := sched.Attach(context.Background(), &link{m, gone}, h); err != nil {
 		return err
 	}
 	go func() {
@@ -214,7 +215,7 @@ func (m *model) connect() error {
 			case <-gone:
 				return
 			case <-time.After(time.Second):
-				m.c.sched.Renew(m.name, m.boot)
+				sched.Renew(m.name, m.boot)
 			}
 		}
 	}()
