@@ -105,6 +105,9 @@ func (q query) time(name string) (int64, *job.Error) {
 	if err != nil {
 		e := *job.AsError(err)
 		e.Field, e.Value = name, job.Shorten(s)
+		if strings.Contains(s, " ") {
+			e.Rule += ` (encode "+" as %2B in a URL)`
+		}
 		return 0, &e
 	}
 	return max(ms, 1), nil

@@ -113,14 +113,21 @@ func ParseTime(s string) (int64, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	// time.Parse lets an hour of one digit and a comma before the fraction pass.
 	if err != nil || s[len("2026-12-01T02")] != ':' || strings.Contains(s, ",") {
-		return 0, Invalid("", `must be an RFC 3339 time with an offset, such as "2026-12-01T02:00:00Z" (encode "+" as %2B in a URL)`, s)
+		if year, _, dated := strings.Cut(s, "-"); dated && len(year) > 4 && strings.Trim(year, "0123456789") == "" {
+			return 0, invalidYear(s)
+		}
+		return 0, Invalid("", `must be an RFC 3339 time with an offset, such as "2026-12-01T02:00:00Z"`, s)
 	}
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
 		ms++
 	}
 	if ms < 0 || ms > MaxTime {
-		return 0, Invalid("", "must be a time between the years 1970 and 9999 in UTC", s)
+		return 0, invalidYear(s)
 	}
 	return ms, nil
+}
+
+func invalidYear(s string) error {
+	return Invalid("", "must be a time between the years 1970 and 9999 in UTC", s)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,6 +129,14 @@ func TestParseTime(t *testing.T) {
 		}
 		if err != nil || got != c.want {
 			t.Errorf("%q: %d, %v; want %d", c.in, got, err, c.want)
+		}
+	}
+	for in, rule := range map[string]string{
+		"10000-01-01T00:00:00Z": "between the years 1970 and 9999", "9999-12-31T23:59:59-01:00": "between the years 1970 and 9999",
+		"1796000000000": "RFC 3339", "20261-1": "between the years", "2026-1-1": "RFC 3339",
+	} {
+		if _, err := ParseTime(in); err == nil || !strings.Contains(err.Error(), rule) {
+			t.Errorf("%q: %v, want …%s…", in, err, rule)
 		}
 	}
 	if FormatTime(0) != "" || FormatTime(MaxTime) != "9999-12-31T23:59:59.999Z" {

@@ -21,7 +21,7 @@ func newCluster() *cobra.Command {
 func newClusterStatus() *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show servers, leader and workers", Args: cobra.NoArgs,
+		Use: "status", Short: "Show servers, leader and workers", Args: noArgs,
 		Long: `Show servers, leader and workers as the asked server knows them; it works
 without a leader too. The exit code is 6 when there is no leader.`,
 		Example: `  axd cluster status
@@ -70,7 +70,7 @@ func clusterTable(t *table, c client.Cluster) {
 func newStats() *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{
-		Use: "stats", Short: "Count tasks by state, workers and slots", GroupID: "use", Args: cobra.NoArgs,
+		Use: "stats", Short: "Count tasks by state, workers and slots", GroupID: "use", Args: noArgs,
 		Example: `  axd stats -o json`,
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {

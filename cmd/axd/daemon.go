@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ type logging struct {
 func (l *logging) flags(cmd *cobra.Command, level string) {
 	_ = l.level.UnmarshalText([]byte(level))
 	f := cmd.Flags()
-	f.TextVar(&l.level, "log-level", l.level, "log `level`: debug, info, warn or error")
+	f.Var((*levelFlag)(&l.level), "log-level", "log `level`: debug, info, warn or error")
 	f.Var((*formatFlag)(&l.format), "log-format", "log `format`: text or json")
 	l.format = "text"
 	f.Lookup("log-format").DefValue = "text"
@@ -86,6 +87,18 @@ func (l *logging) logger(w io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
 	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+type levelFlag slog.Level
+
+func (l *levelFlag) String() string { return strings.ToLower(slog.Level(*l).String()) }
+func (l *levelFlag) Type() string   { return "level" }
+
+func (l *levelFlag) Set(s string) error {
+	if (*slog.Level)(l).UnmarshalText([]byte(s)) != nil {
+		return errors.New("must be debug, info, warn or error")
+	}
+	return nil
 }
 
 type formatFlag string

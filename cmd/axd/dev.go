@@ -2,17 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/server"
 	"github.com/axd-project/axd/worker"
 )
@@ -33,7 +36,7 @@ const (
 func newDev() *cobra.Command {
 	var d dev
 	cmd := &cobra.Command{
-		Use: "dev", Short: "Run a server and a worker in one process, to try axd", GroupID: "run", Args: cobra.NoArgs,
+		Use: "dev", Short: "Run a server and a worker in one process, to try axd", GroupID: "run", Args: noArgs,
 		Long: `Run one server and one worker in one process, to try axd or to develop
 against it. Tasks are kept in --data-dir over restarts. It listens on loopback;
 Raft and gossip take the two ports after that of --http.`,
@@ -54,6 +57,9 @@ Raft and gossip take the two ports after that of --http.`,
 
 func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 	rpc, gossip, err := nextPorts(d.http)
+	if err == nil {
+		err = errors.Join(checkDataDir(d.dataDir), d.checkListeners(d.http, rpc, gossip))
+	}
 	if err != nil {
 		return err
 	}
@@ -139,6 +145,30 @@ func notReady(ctx context.Context, what string) error {
 		return nil
 	}
 	return fmt.Errorf("%s within %s; --log-level info says more", what, devReady)
+}
+
+// checkListeners refuses addresses that a server would refuse or find taken,
+// since the flags of a server that move them are not those of axd dev.
+func (d *dev) checkListeners(addresses ...string) error {
+	host, _, err := net.SplitHostPort(d.http)
+	if err != nil {
+		return usage("--http", "must be host:port")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return job.Invalid("--http", "must be on loopback, such as 127.0.0.1:7480: whoever reaches axd dev may run commands; "+
+			"for other machines start axd server and axd worker", d.http)
+	}
+	for _, a := range addresses {
+		l, err := net.Listen("tcp", a)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return job.Conflict("--http", "axd dev needs this port and the two after it, and another process has "+a+
+				"; choose another, such as --http 127.0.0.1:9480", d.http)
+		}
+		if err == nil {
+			_ = l.Close()
+		}
+	}
+	return nil
 }
 
 // nextPorts derives the other addresses from the API's, so that they are the

@@ -108,7 +108,7 @@ func newJobList() *cobra.Command {
 	var limit int
 	var cursor string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List jobs", Args: cobra.NoArgs, Example: `  axd job list -o yaml`,
+		Use: "list", Short: "List jobs", Args: noArgs, Example: `  axd job list -o yaml`,
 	}
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many, up to 1000")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
@@ -134,7 +134,7 @@ func newJobList() *cobra.Command {
 func newJobShow() *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show a job", Args: cobra.ExactArgs(1), Example: `  axd job show report`,
+		Use: "show NAME", Short: "Show a job", Args: exactlyOne("NAME"), Example: `  axd job show report`,
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		j, err := cl.Job(ctx, args[0])
@@ -178,7 +178,7 @@ func retries(r job.Retry) string {
 func newJobDelete() *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a job that no unfinished task needs", Args: cobra.ExactArgs(1),
+		Use: "delete NAME", Short: "Delete a job that no unfinished task needs", Args: exactlyOne("NAME"),
 		Example: `  axd job delete report`,
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {

@@ -154,10 +154,19 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
   axd task list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       versionLine(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
 	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newStats(), newVersion())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // as every noun: refuse a verb that doesn't exist
+			c.Args, c.RunE = noVerb, help
+		}
+	}
 	hideZeroDefaults(root)
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
 	return root

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime/debug"
 	"time"
@@ -16,7 +17,7 @@ func newServer() *cobra.Command {
 	var log logging
 	var retention durationFlag
 	cmd := &cobra.Command{
-		Use: "server", Short: "Run a server", GroupID: "run", Args: cobra.NoArgs,
+		Use: "server", Short: "Run a server", GroupID: "run", Args: noArgs,
 		Long: `Run a server. Three of them hold the tasks together and go on when one dies;
 one alone is fine where its disk is trusted.
 
@@ -56,6 +57,10 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		tuneMemory()
 		if retention <= 0 {
 			return usage("--retention", "must be more than 0")
+		}
+		err := errors.Join(checkDataDir(cfg.DataDir), checkAddresses("--join", cfg.Join...), checkAddresses("--gossip", cfg.Gossip))
+		if err != nil {
+			return err
 		}
 		cfg.Retention, cfg.Version, cfg.Logger = time.Duration(retention), version, log.logger(cmd.ErrOrStderr())
 		s, err := server.New(cfg)

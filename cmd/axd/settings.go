@@ -33,7 +33,7 @@ func settings(cmd *cobra.Command) error {
 		}
 		given[f.Name] = true
 		if e := flags.Set(f.Name, v); e != nil {
-			err = job.Invalid("AXD_"+envName(f.Name), reason(e), v)
+			err = job.Invalid("AXD_"+envName(f.Name), reason(f, e), v)
 		}
 	})
 	if err != nil {
@@ -49,32 +49,17 @@ func settings(cmd *cobra.Command) error {
 func envName(flag string) string { return strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
 func fileKey(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// reason drops pflag's frame round the error of a value.
-func reason(err error) string {
-	var j *job.Error
-	if errors.As(err, &j) {
-		return j.Rule
-	}
-	var v *pflag.InvalidValueError
-	if errors.As(err, &v) {
-		if u := errors.Unwrap(v); u != nil {
-			err = u
-		}
-	}
-	return err.Error()
-}
-
 func fileSettings(flags *pflag.FlagSet, given map[string]bool, path string) error {
-	info, err := os.Stat(path)
+	size, err := checkFile("--config", path)
 	if err != nil {
-		return fmt.Errorf("config file: %w", err)
+		return err
 	}
-	if info.Size() > maxSettings {
-		return job.Invalid("config", "must be a file of at most 1 MiB", path)
+	if size > maxSettings {
+		return job.Invalid("--config", "must be a file of at most 1 MiB", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("config file: %w", err)
+		return job.Invalid("--config", "must be a file that can be read: "+err.Error(), "")
 	}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -124,7 +109,7 @@ func setFromFile(flags *pflag.FlagSet, name, path string, value ast.Node) error 
 		}
 	}
 	if err := flags.Set(name, strings.Join(texts, ",")); err != nil {
-		return at(path, value, fileKey(name)+" "+reason(err), strings.Join(texts, ","))
+		return at(path, value, fileKey(name)+" "+reason(f, err), strings.Join(texts, ","))
 	}
 	return nil
 }

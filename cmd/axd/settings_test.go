@@ -47,7 +47,7 @@ log_format: json
 	}
 	for flag, want := range map[string]string{
 		"slots": "6", "name": "env", "data-dir": "/from/file", "join": "[a:1,b:2]", "insecure": "true",
-		"retention": "168h", "log-format": "json", "log-level": "INFO",
+		"retention": "168h", "log-format": "json", "log-level": "info",
 	} {
 		if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
 			t.Errorf("--%s is %s, want %s", flag, got, want)
@@ -111,5 +111,23 @@ func TestSettingsTakeAnEmptyFile(t *testing.T) {
 		if err := settings(cmd); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// No name of Go's types or functions reaches the user.
+func TestSettingsSayWhatAValueMustBe(t *testing.T) {
+	for name, tt := range map[string]struct{ value, want string }{
+		"AXD_SLOTS":     {"x", `AXD_SLOTS: must be a whole number (got "x")`},
+		"AXD_INSECURE":  {"x", `AXD_INSECURE: must be true or false (got "x")`},
+		"AXD_LOG_LEVEL": {"foo", `AXD_LOG_LEVEL: must be debug, info, warn or error (got "foo")`},
+		"AXD_JOIN":      {`a"b`, `AXD_JOIN: must be values separated by commas, with quotes in pairs (got "a\"b")`},
+		"AXD_RETENTION": {"7", `AXD_RETENTION: must be a duration with a unit, such as "90s", "1h30m" or "7d", of at most 292 years (got "7")`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, tt.value)
+			if err := settings(settingsCommand()); err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
 	}
 }

@@ -78,7 +78,10 @@ error; with -o json or yaml the ended task is what is printed.`,
 func (s *submission) request(cmd *cobra.Command, args []string) (client.SubmitRequest, error) {
 	r := client.SubmitRequest{Job: s.job, ExecuteTime: s.at, IdempotencyKey: s.key}
 	_, command := splitDash(cmd, args)
-	var err error
+	err := checkTime("--at", s.at)
+	if err != nil {
+		return r, err
+	}
 	if r.Executor, err = s.executor.executor(command); err != nil {
 		return r, err
 	}

@@ -44,7 +44,7 @@ func newTaskList() *cobra.Command {
 	var c conn
 	var q client.TaskQuery
 	cmd := &cobra.Command{
-		Use: "list", Short: "List tasks", Args: cobra.NoArgs,
+		Use: "list", Short: "List tasks", Args: noArgs,
 		Long: `List tasks, the oldest first. For the newest give --after a time close to now.`,
 		Example: `  axd task list --state failed
   axd task list --job report --limit 200 -o json`,
@@ -105,7 +105,7 @@ func tries(t client.Task) string { return strconv.Itoa(t.Attempt) + "/" + strcon
 func newTaskShow() *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a task and its attempts", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a task and its attempts", Args: exactlyOne("ID"),
 		Example: `  axd task show 01KBN0Y2M80000000000000007
   axd task show 01KBN0Y2M80000000000000007 -o json`,
 	}
@@ -222,7 +222,7 @@ func newTaskCancel() *cobra.Command {
 	var c conn
 	var why string
 	cmd := &cobra.Command{
-		Use: "cancel ID", Short: "End a task that has not ended", Args: cobra.ExactArgs(1),
+		Use: "cancel ID", Short: "End a task that has not ended", Args: exactlyOne("ID"),
 		Long: `End a task that has not ended.
 
 A task that waits is cancelled at once. An attempt that runs is told to stop
@@ -256,7 +256,7 @@ func newTaskReschedule() *cobra.Command {
 	var when, priority string
 	var delay durationFlag
 	cmd := &cobra.Command{
-		Use: "reschedule ID", Short: "Move a waiting task to another time or priority", Args: cobra.ExactArgs(1),
+		Use: "reschedule ID", Short: "Move a waiting task to another time or priority", Args: exactlyOne("ID"),
 		Example: `  axd task reschedule 01KBN0Y2M80000000000000007 --delay 10m
   axd task reschedule 01KBN0Y2M80000000000000007 --at 2026-12-01T02:00:00Z --priority high`,
 	}
@@ -267,6 +267,9 @@ func newTaskReschedule() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("at", "delay")
 	cmd.MarkFlagsOneRequired("at", "delay", "priority")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		if err := checkTime("--at", when); err != nil {
+			return err
+		}
 		r := client.RescheduleRequest{ExecuteTime: when}
 		if cmd.Flags().Changed("delay") {
 			d := job.Duration(delay)
@@ -290,7 +293,7 @@ func newTaskLogs() *cobra.Command {
 	var follow bool
 	var number int
 	cmd := &cobra.Command{
-		Use: "logs ID", Short: "Show the output of a task's attempt", Args: cobra.ExactArgs(1),
+		Use: "logs ID", Short: "Show the output of a task's attempt", Args: exactlyOne("ID"),
 		Long: `Show the output of a task's latest attempt, or of another with --attempt.
 
 Kept is the end of each stream. --follow shows a running attempt's output as it

@@ -13,12 +13,16 @@ var version = "dev"
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", GroupID: "use", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", GroupID: "use", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "axd %s%s %s %s/%s\n", version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("axd %s%s %s %s/%s", version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // commit returns what the build knows of its source, such as " (1a2b3c4d5e6f, modified)".

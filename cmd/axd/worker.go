@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -47,7 +48,10 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		if len(cfg.Join) == 0 {
 			return usage("--join", "must name the gossip address of at least one server, such as 127.0.0.1:7482")
 		}
-		var err error
+		err := errors.Join(checkDataDir(cfg.DataDir), checkAddresses("--join", cfg.Join...), checkAddresses("--gossip", cfg.Gossip))
+		if err != nil {
+			return err
+		}
 		if cfg.Supervisor, err = supervisor(); err != nil {
 			return err
 		}
@@ -90,7 +94,7 @@ func newWorkerList() *cobra.Command {
 	var limit int
 	var cursor string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List workers", Args: cobra.NoArgs, Example: `  axd worker list`,
+		Use: "list", Short: "List workers", Args: noArgs, Example: `  axd worker list`,
 	}
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many, up to 1000")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
@@ -126,7 +130,7 @@ func newWorkerResume() *cobra.Command {
 func workerVerb(verb, what string, do func(*client.Client, context.Context, string) (client.Worker, error)) *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{
-		Use: verb + " NAME", Short: what, Args: cobra.ExactArgs(1), Example: "  axd worker " + verb + " w1",
+		Use: verb + " NAME", Short: what, Args: exactlyOne("NAME"), Example: "  axd worker " + verb + " w1",
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		w, err := do(cl, ctx, args[0])
@@ -140,7 +144,7 @@ func workerVerb(verb, what string, do func(*client.Client, context.Context, stri
 func newWorkerForget() *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{
-		Use: "forget NAME", Short: "Remove a lost worker from the list", Args: cobra.ExactArgs(1),
+		Use: "forget NAME", Short: "Remove a lost worker from the list", Args: exactlyOne("NAME"),
 		Example: `  axd worker forget w1`,
 	}
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
