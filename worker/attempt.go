@@ -37,7 +37,7 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 		w.log.Error("dispatch refused", "reason", why)
 		return // it can't even be given back
 	}
-	a := &attempt{item: item, hub: newHub()}
+	a := &attempt{item: item, hub: newHub(&w.heads)}
 	why := ""
 	switch err := msgpack.Unmarshal(item.Executor, &a.executor); {
 	case err != nil:

@@ -41,6 +41,7 @@ type command struct {
 	reading int // streams not yet at their end
 
 	generation uint64 // of the follow that wants output
+	wait       bool   // ditto
 
 	startedAt time.Duration
 	exitedAt  time.Duration
@@ -69,6 +70,9 @@ const (
 func (c *command) ended(status unix.WaitStatus) {
 	c.status, c.exitedAt = status, boottime()
 	c.nextLook = c.exitedAt + streamPause
+	for _, s := range c.streams {
+		s.hurry()
+	}
 }
 
 // follow passes the wish for output on, once there are streams.
@@ -77,7 +81,7 @@ func (c *command) follow() {
 		return
 	}
 	for _, s := range c.streams {
-		s.follow(c.generation)
+		s.follow(c.generation, c.wait)
 	}
 }
 

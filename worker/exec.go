@@ -36,12 +36,12 @@ func (w *Worker) runExec(a *attempt) ended {
 		Mark: a.dir.mark(), Identity: who, Limits: startLimits{CPU: x.Limits.CPU, Memory: x.Limits.Memory},
 		Timeout:  a.item.TimeoutMS * int64(time.Millisecond),
 		Grace:    a.item.GraceMS * int64(time.Millisecond),
-		Continue: a.item.Continue,
+		Continue: a.item.Continue, Generation: firstGeneration,
 	}, a.hub.chunk)
 	if err != nil {
 		return ended{giveBack: err.Error()}
 	}
-	a.hub.attach(func(generation uint64) { link.follow(s, generation) })
+	a.hub.attach(commandOutput{link, s})
 	stop := a.ctx.Done()
 	leader := process{}
 	for {

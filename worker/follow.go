@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -24,16 +23,15 @@ func (w *Worker) follow(ctx context.Context, r *rpc.Request) error {
 	if err := r.Decode(&m); err != nil {
 		return err
 	}
-	a := w.table.find(m.Ref)
-	if a == nil && w.table.unacknowledged(m.Ref) == nil {
-		sleep(ctx, arrivalTime)
-		a = w.table.find(m.Ref)
+	ref, h := w.table.output(m.Ref)
+	if h == nil && w.table.unacknowledged(m.Ref) == nil {
+		ref, h = w.awaitOutput(ctx, m.Ref)
 	}
-	if a != nil {
-		m.Ref = a.item.Ref
-		if err := passOutput(ctx, a.hub, r.Send); err != nil {
+	if h != nil {
+		if err := passOutput(ctx, h, r.Send); err != nil {
 			return err
 		}
+		m.Ref = ref
 	}
 	if done := w.table.unacknowledged(m.Ref); done != nil {
 		select {
@@ -45,6 +43,26 @@ func (w *Worker) follow(ctx context.Context, r *rpc.Request) error {
 	return nil
 }
 
+// awaitOutput waits a moment for an attempt to arrive. It must not miss one that
+// ends soon after.
+func (w *Worker) awaitOutput(ctx context.Context, ref rpc.Ref) (rpc.Ref, *hub) {
+	timer := time.NewTimer(arrivalTime)
+	defer timer.Stop()
+	for {
+		arrival := w.table.arrival()
+		if found, h := w.table.output(ref); h != nil {
+			return found, h
+		}
+		select {
+		case <-arrival:
+		case <-timer.C:
+			return ref, nil
+		case <-ctx.Done():
+			return ref, nil
+		}
+	}
+}
+
 // passOutput sends an attempt's output until the attempt or ctx ends.
 func passOutput(ctx context.Context, h *hub, send func(any) error) error {
 	f := h.follow()
@@ -53,18 +71,18 @@ func passOutput(ctx context.Context, h *hub, send func(any) error) error {
 	}
 	defer h.leave(f)
 	for {
-		select {
-		case out, ok := <-f.chunks:
-			if !ok {
-				var errs []error
-				for _, out := range h.rest(f) {
-					errs = append(errs, send(out))
-				}
-				return errors.Join(errs...)
-			}
+		out, ok, ended := f.next()
+		switch {
+		case ended:
+			return nil
+		case ok:
 			if err := send(out); err != nil {
 				return err
 			}
+			continue
+		}
+		select {
+		case <-f.wake:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

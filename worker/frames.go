@@ -19,6 +19,7 @@ type order struct {
 	Kill   *killOrder   `msgpack:"k,omitempty"`
 	Renew  *renewOrder  `msgpack:"r,omitempty"`
 	Follow *followOrder `msgpack:"f,omitempty"`
+	Took   *tookOrder   `msgpack:"t,omitempty"`
 }
 
 // startOrder starts a command. Seq numbers commands within one supervisor's life.
@@ -34,6 +35,8 @@ type startOrder struct {
 	Timeout  int64       `msgpack:"t,omitempty"` // ns; 0: none
 	Grace    int64       `msgpack:"g,omitempty"` // ns from TERM to KILL
 	Continue bool        `msgpack:"c,omitempty"` // survives the lease's end
+
+	Generation uint64 `msgpack:"n,omitempty"` // follows output since the start; see followOrder
 }
 
 type startLimits struct {
@@ -63,10 +66,19 @@ type renewOrder struct {
 }
 
 // followOrder asks for a command's output as it comes. Generation 0 ends it;
-// another begins with the tail so far, and its chunks carry the generation.
+// one that is new begins with the tail so far, and its chunks carry the generation.
 type followOrder struct {
 	Seq        uint64 `msgpack:"q"`
 	Generation uint64 `msgpack:"g,omitempty"`
+	Wait       bool   `msgpack:"w,omitempty"` // the command waits while too much is not taken
+}
+
+// tookOrder tells what the worker needs no room for any more: the cost of the
+// chunks of stdout and stderr since the generation began.
+type tookOrder struct {
+	Seq        uint64   `msgpack:"q"`
+	Generation uint64   `msgpack:"g"`
+	Taken      [2]int64 `msgpack:"t"`
 }
 
 // report is what the supervisor tells the worker.

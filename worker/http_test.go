@@ -149,7 +149,7 @@ func TestRunNamesHandlersThatDoNotReturn(t *testing.T) {
 		<-release
 		return nil, nil
 	})
-	a := &attempt{executor: handler("stuck"), hub: newHub(), item: l.item(handler("stuck"))}
+	a := &attempt{executor: handler("stuck"), hub: newHub(new(headRoom)), item: l.item(handler("stuck"))}
 	a.ctx, a.cancel = context.WithCancelCause(t.Context())
 	w.table.accept(a)
 	done := make(chan struct{})

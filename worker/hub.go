@@ -7,29 +7,53 @@ import (
 )
 
 const (
-	maxFollowers  = 16 // of one attempt
-	followerQueue = 64 // chunks that wait for one follower; beyond it they are dropped and counted
+	maxFollowers = 16               // of one attempt
+	tookEvery    = streamWindow / 4 // bytes taken before the source is told again
 )
 
-// hub passes an attempt's output on to those who follow it. Output of a command
-// comes from the supervisor only while somebody follows, beginning with the tail.
+// source is where a command's output comes from: the supervisor. Its methods
+// don't wait.
+type source interface {
+	// follow asks for output: generation 0 ends it, another one than before begins
+	// with the tail. With wait the command waits for a slow reader, within bounds.
+	follow(generation uint64, wait bool)
+	// took tells the cost of the chunks of stdout and stderr that were taken since
+	// the generation began.
+	took(generation uint64, taken [2]int64)
+}
+
+// firstGeneration is of the output since a command's start.
+const firstGeneration = 1
+
+// hub passes an attempt's output on to those who follow it. The output's
+// beginning is kept for who follows a moment after the start. Once that is too
+// much, a command's output comes from the supervisor only while somebody follows.
 type hub struct {
 	mu         sync.Mutex
 	followers  map[*follower]bool
-	tails      [2]tail // stdout and stderr of this generation
-	generation uint64  // of the supervisor's chunks; 0: nobody follows
+	head       head
+	tails      [2]tail // stdout and stderr
+	source     source  // nil: output is written here
+	generation uint64  // of the source's chunks; 0: it sends none
 	lastGen    uint64
-	remote     func(generation uint64) // asks the supervisor; nil: output is written here
+	begins     [2]bool  // the next chunk begins a later generation
+	known      [2]int64 // bytes of the attempt's output that went before it
+	taken      [2]int64 // cost of chunks that need no more room, in this generation
+	told       [2]int64 // what the source knows of that
 	closed     bool
 }
 
-type follower struct {
-	chunks  chan rpc.Output
-	skipped [2]int64
+// piece is output on its way to followers.
+type piece struct {
+	out        rpc.Output
+	generation uint64 // whose source waits for it; 0: none
+	waiting    int    // followers that have not taken it
 }
 
-func newHub() *hub {
-	h := &hub{followers: map[*follower]bool{}}
+func newHub(room *headRoom) *hub {
+	h := &hub{
+		followers: map[*follower]bool{}, head: head{room: room}, generation: firstGeneration, lastGen: firstGeneration,
+	}
 	h.resetTails()
 	return h
 }
@@ -38,98 +62,173 @@ func (h *hub) resetTails() {
 	h.tails = [2]tail{newTail(rpc.MaxTailBytes), newTail(rpc.MaxTailBytes)}
 }
 
-// attach tells where output comes from. Followers may have come before.
-func (h *hub) attach(remote func(generation uint64)) {
+// attach tells where output comes from. Output and followers may have come before.
+func (h *hub) attach(s source) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remote = remote
-	if len(h.followers) > 0 {
-		h.begin()
+	h.source = s
+	if h.generation == 0 || len(h.followers) > 0 {
+		s.follow(h.generation, len(h.followers) > 0)
 	}
+	h.tell(1)
 }
 
-func (h *hub) begin() {
+// begin asks for the output anew. Followers know some of it already.
+func (h *hub) begin(known [2]int64) {
 	h.lastGen++
-	h.generation = h.lastGen
+	h.generation, h.begins, h.known = h.lastGen, [2]bool{true, true}, known
+	h.taken, h.told = [2]int64{}, [2]int64{}
 	h.resetTails()
-	h.remote(h.generation)
+	h.source.follow(h.generation, true)
 }
 
-// follow adds a follower, which is given the tail so far first; nil when there
-// are too many. After the attempt's end its channel is closed.
+// follow adds a follower, which is given what is kept first; nil when there are
+// too many. After the attempt's end it finds what is kept of a short output.
 func (h *hub) follow() *follower {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.followers) >= maxFollowers {
 		return nil
 	}
-	f := &follower{chunks: make(chan rpc.Output, followerQueue)}
+	f := newFollower(h)
 	if h.closed {
-		close(f.chunks)
+		if h.head.whole() {
+			f.give(h.head.chunks)
+		}
 		return f
 	}
 	h.followers[f] = true
-	if h.remote != nil && h.generation == 0 {
-		h.begin()
-		return f
+	whole, known := h.head.whole(), h.head.bytes
+	f.give(h.head.chunks)
+	if !whole {
+		h.head.drop()
 	}
-	for i := range h.tails {
-		if t := &h.tails[i]; t.total > 0 {
-			f.offer(i == 1, t.bytes(), t.skipped())
+	switch {
+	case h.source != nil && h.generation == 0:
+		h.begin(known)
+		return f
+	case !whole:
+		for i := range h.tails {
+			if t := &h.tails[i]; t.total > 0 {
+				f.give([]rpc.Output{beyond(rpc.Output{Stderr: i == 1, Data: t.bytes(), Skipped: t.skipped()}, known[i])})
+			}
 		}
 	}
+	if h.source != nil && len(h.followers) == 1 {
+		h.source.follow(h.generation, true)
+	}
 	return f
+}
+
+// beyond cuts from output, counted from the attempt's start, what is known.
+func beyond(out rpc.Output, known int64) rpc.Output {
+	if out.Skipped >= known {
+		out.Skipped -= known
+		return out
+	}
+	out.Data = out.Data[min(known-out.Skipped, int64(len(out.Data))):]
+	out.Skipped = 0
+	return out
 }
 
 func (h *hub) leave(f *follower) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.followers, f)
-	if len(h.followers) == 0 && h.remote != nil && h.generation != 0 && !h.closed {
-		h.generation = 0
-		h.remote(0)
+	f.patience.Stop()
+	if !h.followers[f] {
+		return
 	}
+	delete(h.followers, f)
+	f.drop()
+	if len(h.followers) > 0 || h.source == nil || h.generation == 0 || h.closed {
+		return
+	}
+	if !h.head.whole() {
+		h.generation = 0
+	}
+	h.source.follow(h.generation, false)
 }
 
-// chunk takes the supervisor's output.
+// chunk takes the source's output.
 func (h *hub) chunk(c chunkReport) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c.Generation == h.generation {
-		h.pass(c.Stderr, c.Data, c.Skipped)
+	if c.Generation != h.generation || h.closed {
+		return
 	}
+	out := rpc.Output{Stderr: c.Stderr, Data: c.Data, Skipped: c.Skipped}
+	i := streamOf(out)
+	h.note(out)
+	cost := costOf(out)
+	if h.begins[i] {
+		h.begins[i] = false
+		out = beyond(out, h.known[i])
+	}
+	h.taken[i] += cost - costOf(out) // what was cut off needs no room
+	h.pass(&piece{out: out, generation: c.Generation})
 }
 
 // write takes output that is made in this process.
 func (h *hub) write(stderr bool, b []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pass(stderr, append([]byte(nil), b...), 0)
+	if h.closed {
+		return
+	}
+	out := rpc.Output{Stderr: stderr, Data: append([]byte(nil), b...)}
+	h.note(out)
+	h.pass(&piece{out: out})
 }
 
-func (h *hub) pass(stderr bool, b []byte, skipped int64) {
-	i := 0
-	if stderr {
-		i = 1
+func (h *hub) note(out rpc.Output) {
+	t := &h.tails[streamOf(out)]
+	t.total += out.Skipped
+	t.add(out.Data)
+}
+
+func (h *hub) pass(p *piece) {
+	if h.head.whole() && !h.head.add(p.out) {
+		h.overflow()
 	}
-	h.tails[i].total += skipped
-	h.tails[i].add(b)
 	for f := range h.followers {
-		f.offer(stderr, b, skipped)
+		f.offer(p)
+	}
+	if p.waiting == 0 {
+		h.release(p)
 	}
 }
 
-func (f *follower) offer(stderr bool, b []byte, skipped int64) {
-	i := 0
-	if stderr {
-		i = 1
+// overflow is when the head is full. Without a follower the source may be quiet
+// from now on.
+func (h *hub) overflow() {
+	if len(h.followers) > 0 {
+		h.head.drop()
+		return
 	}
-	skipped += f.skipped[i]
-	select {
-	case f.chunks <- rpc.Output{Stderr: stderr, Data: b, Skipped: skipped}:
-		f.skipped[i] = 0
-	default:
-		f.skipped[i] = skipped + int64(len(b))
+	h.head.cut()
+	if h.source != nil {
+		h.source.follow(0, false)
+	}
+	h.generation = 0
+}
+
+// release makes room for more at the source.
+func (h *hub) release(p *piece) {
+	if p.generation == 0 || p.generation != h.generation {
+		return
+	}
+	h.taken[streamOf(p.out)] += costOf(p.out)
+	h.tell(tookEvery)
+}
+
+// tell tells the source when that is worth it.
+func (h *hub) tell(least int64) {
+	if h.source == nil || h.generation == 0 || h.closed {
+		return
+	}
+	if h.taken[0]-h.told[0] >= least || h.taken[1]-h.told[1] >= least {
+		h.told = h.taken
+		h.source.took(h.generation, h.taken)
 	}
 }
 
@@ -137,24 +236,23 @@ func (f *follower) offer(stderr bool, b []byte, skipped int64) {
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
-		return
-	}
 	h.closed = true
 	for f := range h.followers {
-		close(f.chunks)
+		f.patience.Stop()
+		f.signal()
 	}
 }
 
-// rest tells of bytes that were dropped last, after the channel was closed.
-func (h *hub) rest(f *follower) []rpc.Output {
+// forget frees what was kept for late followers.
+func (h *hub) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []rpc.Output
-	for i, n := range f.skipped {
-		if n > 0 {
-			out = append(out, rpc.Output{Stderr: i == 1, Skipped: n})
-		}
+	h.head.drop()
+}
+
+func streamOf(out rpc.Output) int {
+	if out.Stderr {
+		return 1
 	}
-	return out
+	return 0
 }

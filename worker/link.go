@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	orderQueue    = 2 * MaxSlots    // orders that wait for the supervisor to read
+	orderQueue    = 4 * MaxSlots    // orders that wait for the supervisor to read
 	hangFloor     = 2 * time.Second // a supervisor that owes an answer for less is only slow
 	respawnPause  = time.Second     // between two starts of the supervisor
 	supervisorEnd = 8 * time.Second // for it to end after its pipe was closed: lastKill and some
@@ -169,9 +169,23 @@ func (l *link) stop(s *supervised, reason stopReason) {
 	l.send(order{Kill: &killOrder{Seq: s.seq, Reason: reason}})
 }
 
-func (l *link) follow(s *supervised, generation uint64) {
-	l.send(order{Follow: &followOrder{Seq: s.seq, Generation: generation}})
+func (l *link) follow(s *supervised, generation uint64, wait bool) {
+	l.send(order{Follow: &followOrder{Seq: s.seq, Generation: generation, Wait: wait}})
 }
+
+func (l *link) took(s *supervised, generation uint64, taken [2]int64) {
+	l.send(order{Took: &tookOrder{Seq: s.seq, Generation: generation, Taken: taken}})
+}
+
+// commandOutput is the source of one command's output.
+type commandOutput struct {
+	link *link
+	s    *supervised
+}
+
+func (c commandOutput) follow(generation uint64, wait bool) { c.link.follow(c.s, generation, wait) }
+
+func (c commandOutput) took(generation uint64, taken [2]int64) { c.link.took(c.s, generation, taken) }
 
 // send never blocks: a supervisor that leaves so much unread hangs.
 func (l *link) send(o order) {

@@ -7,8 +7,8 @@ import (
 )
 
 // maxQueuedOutput bounds the live output that waits for a slow worker, in
-// bytes. Beyond it chunks are dropped and counted.
-const maxQueuedOutput = 1 << 20
+// bytes. Beyond it output is offered in vain.
+const maxQueuedOutput = 2 << 20
 
 // outbox holds what the supervisor has to tell a worker that may be slow or
 // stopped. Output is bounded by bytes; starts and exits by the number of
@@ -17,7 +17,8 @@ type outbox struct {
 	mu     sync.Mutex
 	wake   *sync.Cond
 	queue  []report
-	output int // bytes of queued chunks
+	output int           // bytes of queued chunks
+	room   chan struct{} // closed once half is free; nil: nobody waits for that
 }
 
 func newOutbox() *outbox {
@@ -30,41 +31,57 @@ func newOutbox() *outbox {
 func (o *outbox) add(r report) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.push(r)
+}
+
+func (o *outbox) push(r report) {
 	o.queue = append(o.queue, r)
 	if r.Chunk != nil {
-		o.output += len(r.Chunk.Data)
+		o.output += len(r.Chunk.Data) + chunkCost
 	}
 	o.wake.Signal()
 }
 
-// offer queues output unless too much waits already.
-func (o *outbox) offer(c *chunkReport) bool {
+// offer queues output unless too much waits already; then room is closed once
+// there is less.
+func (o *outbox) offer(c *chunkReport) (ok bool, room <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.output+len(c.Data) > maxQueuedOutput {
-		return false
+	if o.output+len(c.Data)+chunkCost <= maxQueuedOutput {
+		o.push(report{Chunk: c})
+		return true, nil
 	}
-	o.output += len(c.Data)
-	o.queue = append(o.queue, report{Chunk: c})
-	o.wake.Signal()
-	return true
+	if o.room == nil {
+		o.room = make(chan struct{})
+	}
+	return false, o.room
+}
+
+// pop waits for the next report.
+func (o *outbox) pop() report {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.queue) == 0 {
+		o.wake.Wait()
+	}
+	next := o.queue[0]
+	o.queue[0] = report{}
+	o.queue = o.queue[1:]
+	if next.Chunk != nil {
+		o.output -= len(next.Chunk.Data) + chunkCost
+		if o.room != nil && o.output <= maxQueuedOutput/2 {
+			close(o.room)
+			o.room = nil
+		}
+	}
+	return next
 }
 
 // run writes until the worker is gone; the process ends with it.
 func (o *outbox) run(w io.Writer) {
 	out := bufio.NewWriter(w)
 	for {
-		o.mu.Lock()
-		for len(o.queue) == 0 {
-			o.wake.Wait()
-		}
-		next := o.queue[0]
-		o.queue = o.queue[1:]
-		if next.Chunk != nil {
-			o.output -= len(next.Chunk.Data)
-		}
-		o.mu.Unlock()
-		if writeFrame(out, next) != nil {
+		if writeFrame(out, o.pop()) != nil {
 			return // the reader sees the end of the worker's pipe too, and ends everything
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -53,14 +54,14 @@ func TestFollowBeginsWithTheTail(t *testing.T) {
 	if text() != "" {
 		t.Errorf("output came although nobody follows: %q", text())
 	}
-	b.link.follow(s, 5)
+	b.link.follow(s, 5, true)
 	eventually(t, 2*time.Second, "the tail, then what comes", func() bool { return text() == "ab" })
-	b.link.follow(s, 0)
+	b.link.follow(s, 0, false)
 	b.link.stop(s, stopCancel)
 	receive(t, s.exited, 5*time.Second)
 }
 
-// A worker that reads nothing must neither block a command nor make memory grow.
+// A worker that reads nothing must neither end a command nor make memory grow.
 func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -71,7 +72,7 @@ func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
 		total += int64(len(c.Data))
 		skipped += c.Skipped
 	}, stdin("go\n"))
-	b.link.follow(s, 1)
+	b.link.follow(s, 1, true)
 	b.awaitFile("wrote")
 	close(hold)
 	r := receive(t, s.exited, 5*time.Second)
@@ -80,5 +81,28 @@ func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
 	}
 	if total+skipped != 50000000 || skipped == 0 || total > 4<<20 {
 		t.Errorf("passed on %d bytes, skipped %d", total, skipped)
+	}
+}
+
+// A command waits for a stuck follower once and not for long, and without a
+// follower not at all.
+func TestCommandWaitsWithinBounds(t *testing.T) {
+	t.Parallel()
+	for wait, want := range map[bool]time.Duration{false: 0, true: streamPatience} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStream(1, false, nil, newOutbox())
+			s.follow(firstGeneration, wait)
+			began := time.Now()
+			const n = 1000
+			for range n {
+				s.take(make([]byte, streamBuffer))
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("waiting %v: a command is held up for %v, not %v", wait, took, want)
+			}
+			if s.out.output > maxQueuedOutput || s.skipped < n*streamBuffer-maxQueuedOutput {
+				t.Errorf("waiting %v: %d bytes wait, %d are dropped", wait, s.out.output, s.skipped)
+			}
+		})
 	}
 }

@@ -3,28 +3,45 @@ package worker
 import (
 	"os"
 	"sync"
+	"time"
 
 	"github.com/axd-project/axd/rpc"
 )
 
-const streamBuffer = 32 << 10 // bytes read, and forwarded, at one time
+const (
+	streamBuffer = 32 << 10  // bytes read, and forwarded, at one time
+	streamWindow = 256 << 10 // bytes that a follower has not taken yet, before the command waits
+	pipeRoom     = 128 << 10 // bytes more, for what is in the pipe when the command has ended
+	// streamPatience is how long a command waits for a follower that takes nothing;
+	// then output is dropped and counted until the follower goes on.
+	streamPatience = 2 * time.Second
+)
 
 // stream reads a command's stdout or stderr for as long as anybody holds the
-// pipe, so that the command never blocks on output. Only the tail is kept.
+// pipe. Only the tail is kept. The command waits only for those who follow it.
 type stream struct {
 	seq    uint64
 	stderr bool
 	pipe   *os.File
 	out    *outbox
+	news   chan struct{} // room for one: what offer or await looks at has changed
 
 	mu         sync.Mutex
 	tail       tail
 	generation uint64 // of the follow that wants chunks; 0: nobody
+	wait       bool   // for the follower, instead of dropping
+	stalled    bool   // it waited in vain
+	hurried    bool   // the command has ended
+	sent       int64  // cost of this generation's chunks
+	taken      int64  // of these
+	pending    int64  // bytes that wait
 	skipped    int64  // bytes of this follow dropped since the last chunk
 }
 
 func newStream(seq uint64, stderr bool, pipe *os.File, out *outbox) *stream {
-	return &stream{seq: seq, stderr: stderr, pipe: pipe, out: out, tail: newTail(rpc.MaxTailBytes)}
+	return &stream{
+		seq: seq, stderr: stderr, pipe: pipe, out: out, tail: newTail(rpc.MaxTailBytes), news: make(chan struct{}, 1),
+	}
 }
 
 // pump reads until the pipe ends or is closed.
@@ -48,32 +65,113 @@ func (s *stream) take(b []byte) {
 	if s.generation == 0 {
 		return
 	}
-	c := &chunkReport{Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Data: append([]byte(nil), b...), Skipped: s.skipped}
-	if !s.out.offer(c) {
-		s.skipped += int64(len(b))
-		return
+	c := &chunkReport{Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Data: append([]byte(nil), b...)}
+	s.pending = int64(len(b))
+	defer func() { s.pending = 0 }()
+	for s.generation == c.Generation { // another one begins with a tail that has b
+		ok, room := s.offer(c)
+		switch {
+		case ok:
+			s.skipped, s.stalled = 0, false
+			return
+		case !s.wait || s.stalled:
+			s.skipped += int64(len(b))
+			return
+		}
+		s.stalled = !s.await(room)
 	}
-	s.skipped = 0
 }
 
-// follow begins with the tail so far; generation 0 ends.
-func (s *stream) follow(generation uint64) {
+// offer sends a chunk if follower and outbox have room; else room tells when the
+// outbox has, if that is what is full.
+func (s *stream) offer(c *chunkReport) (ok bool, room <-chan struct{}) {
+	limit := int64(streamWindow)
+	if !s.wait {
+		limit = maxHead // all that the worker keeps without a follower
+	}
+	if s.hurried {
+		limit += pipeRoom
+	}
+	cost := int64(len(c.Data)) + chunkCost
+	if s.sent-s.taken+cost > limit {
+		return false, nil
+	}
+	c.Skipped = s.skipped
+	if ok, room = s.out.offer(c); ok {
+		s.sent += cost
+	}
+	return ok, room
+}
+
+// await gives the lock away until something changes; false: nothing did.
+func (s *stream) await(room <-chan struct{}) bool {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	timer := time.NewTimer(streamPatience)
+	defer timer.Stop()
+	select {
+	case <-s.news:
+		return true
+	case <-room:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (s *stream) signal() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// follow begins with the tail so far, unless it only changes who waits;
+// generation 0 ends.
+func (s *stream) follow(generation uint64, wait bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.generation, s.skipped = generation, 0
-	if generation != 0 && s.tail.total > 0 {
-		s.out.add(report{Chunk: &chunkReport{
-			Seq: s.seq, Generation: generation, Stderr: s.stderr, Data: s.tail.bytes(), Skipped: s.tail.skipped(),
-		}})
+	defer s.signal()
+	s.wait = wait
+	if generation == s.generation {
+		return
 	}
+	s.generation, s.stalled = generation, false
+	s.skipped, s.sent, s.taken = 0, 0, 0
+	if generation != 0 && s.tail.total > 0 {
+		c := &chunkReport{
+			Seq: s.seq, Generation: generation, Stderr: s.stderr, Data: s.tail.bytes(), Skipped: s.tail.skipped(),
+		}
+		s.sent = int64(len(c.Data)) + chunkCost
+		s.out.add(report{Chunk: c})
+	}
+}
+
+// took makes room.
+func (s *stream) took(generation uint64, taken int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if generation == s.generation && taken > s.taken {
+		s.taken = min(taken, s.sent)
+		s.signal()
+	}
+}
+
+// hurry is when the command has ended: what is left in its pipe has room.
+func (s *stream) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hurried = true
+	s.signal()
 }
 
 // end returns the tail, after it told a follower of what was dropped last.
 func (s *stream) end() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.generation != 0 && s.skipped > 0 {
-		s.out.add(report{Chunk: &chunkReport{Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Skipped: s.skipped}})
+	defer s.signal()
+	if skipped := s.skipped + s.pending; s.generation != 0 && skipped > 0 {
+		s.out.add(report{Chunk: &chunkReport{Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Skipped: skipped}})
 	}
 	s.generation = 0
 	return s.tail.bytes()

@@ -175,7 +175,7 @@ func (s *supervisor) obey(o order) {
 		s.leaseEnd.Store(int64(s.lease.until))
 		s.out.add(report{Alive: true})
 	case o.Start != nil:
-		c := &command{order: *o.Start}
+		c := &command{order: *o.Start, generation: o.Start.Generation}
 		s.commands[c.order.Seq] = c
 		if s.starting == maxCommands || len(c.order.Argv) == 0 {
 			s.forget(c, c.refusal(errors.New("too many commands at one time, or an empty command")))
@@ -190,8 +190,14 @@ func (s *supervisor) obey(o order) {
 		}
 	case o.Follow != nil:
 		if c := s.commands[o.Follow.Seq]; c != nil {
-			c.generation = o.Follow.Generation
+			c.generation, c.wait = o.Follow.Generation, o.Follow.Wait
 			c.follow()
+		}
+	case o.Took != nil:
+		if c := s.commands[o.Took.Seq]; c != nil && c.pid != 0 {
+			for i, stream := range c.streams {
+				stream.took(o.Took.Generation, o.Took.Taken[i])
+			}
 		}
 	}
 }

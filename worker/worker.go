@@ -86,6 +86,7 @@ type Worker struct {
 	cluster *cluster.Cluster // nil without gossip
 	news    <-chan struct{}  // from gossip; nil without it
 	terms   terms
+	heads   headRoom
 
 	mu          sync.Mutex
 	session     *session // nil while there is none
