@@ -137,7 +137,7 @@ func (l *loop) backstop(mono time.Duration) {
 			if a.backstop != 0 && mono >= a.backstop {
 				a.backstop = mono + backstopRepeat
 				l.log.Warn("attempt is past its time-out; asking the worker to end it",
-					"task", a.ref.Ref.ID, "worker", w.name, "attempt", a.attempt)
+					"task_id", a.ref.Ref.ID, "worker", w.name, "attempt", a.attempt)
 				l.kill(w, a, KillTimeout)
 			}
 		}

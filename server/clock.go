@@ -25,6 +25,7 @@ const (
 	clockSlewRate = 20          // slewed at most 1 ms per 20 ms
 	clockInterval = 10 * time.Second
 	clockTimeout  = time.Second // for asking one server
+	clockVotes    = 3           // clocks that make a median worth following, where there are as many
 )
 
 // clock is the cluster's clock as this server knows it. While it leads, the
@@ -119,12 +120,14 @@ func (c *clock) correct(offset time.Duration) (by time.Duration, stepped bool) {
 	return by, false
 }
 
-// offset asks the voters for their wall clocks and returns the median's
+// clockOffset asks the voters for their wall clocks and returns the median's
 // distance from this server's own. Fewer than a quorum of answers is an error.
-func (s *Server) clockOffset(ctx context.Context) (time.Duration, error) {
+// sure tells that the answers are enough to overrule one clock that is wrong: of
+// two that differ nobody knows which.
+func (s *Server) clockOffset(ctx context.Context) (offset time.Duration, sure bool, err error) {
 	servers, err := s.node.Servers()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	answers := make(chan time.Duration, len(servers))
 	asked, voters := 0, 0
@@ -153,9 +156,9 @@ func (s *Server) clockOffset(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if len(offsets) < voters/2+1 {
-		return 0, errNoQuorum
+		return 0, false, errNoQuorum
 	}
-	return median(offsets), nil
+	return median(offsets), len(offsets) >= min(voters, clockVotes), nil
 }
 
 const unknownOffset = time.Duration(-1 << 63)
@@ -184,8 +187,8 @@ func (s *Server) followMedian(ctx context.Context, log *slog.Logger) {
 			return
 		case <-tick.C:
 		}
-		offset, err := s.clockOffset(ctx)
-		if err != nil {
+		offset, sure, err := s.clockOffset(ctx)
+		if err != nil || !sure {
 			continue
 		}
 		if by, stepped := s.clock.correct(offset); stepped {

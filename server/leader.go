@@ -71,7 +71,7 @@ func (s *Server) lead(ctx context.Context, term uint64) {
 		case <-time.After(establishRetry):
 		}
 	}
-	log.Info("leading", "server", s.cfg.Name)
+	log.Info("leading")
 	s.leading.Store(true)
 	house := make(chan struct{})
 	go func() {
@@ -89,7 +89,7 @@ func (s *Server) lead(ctx context.Context, term uint64) {
 	<-clock
 	s.clock.release()
 	s.sessions.closeAll()
-	log.Info("no longer leading", "server", s.cfg.Name)
+	log.Info("no longer leading")
 }
 
 // establish makes a new leader ready: all that was committed is applied, the
@@ -100,7 +100,7 @@ func (s *Server) establish(ctx context.Context) error {
 	if err := s.node.Barrier(ctx); err != nil {
 		return err
 	}
-	offset, err := s.clockOffset(ctx)
+	offset, _, err := s.clockOffset(ctx)
 	if err != nil {
 		return err
 	}

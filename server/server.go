@@ -255,7 +255,10 @@ func (s *Server) leave() {
 	}
 	if err := s.node.Transfer(ctx, ""); err != nil {
 		s.log.Warn("handing leadership over failed; the others will elect", "error", err)
+		return
 	}
+	to, _ := s.node.Leader()
+	s.log.Info("leadership handed over", "to", to)
 }
 
 // release closes what open took, last taken first. It serves a failed New too.

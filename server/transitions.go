@@ -49,7 +49,7 @@ func transition(e *fsm.Event) string {
 func (s *Server) transitionAttrs(e *fsm.Event) []slog.Attr {
 	t := e.Task
 	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs, slog.String("task", t.ID.String()), slog.String("namespace", t.Namespace))
+	attrs = append(attrs, slog.String("task_id", t.ID.String()), slog.String("namespace", t.Namespace))
 	text := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
