@@ -13,9 +13,13 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// pollTime is how often a stream looks whether a task that it follows has got
-// an attempt. The look is a local read.
-const pollTime = 500 * time.Millisecond
+// How often a stream looks whether a task that it follows has got an attempt.
+// The look is a local read. It is soon at first: an attempt that starts now may
+// end in a moment.
+const (
+	pollMin = 10 * time.Millisecond // doubling
+	pollMax = 500 * time.Millisecond
+)
 
 // taskLogs answers with the kept end of an attempt's output, or follows a task:
 // see follow.
@@ -135,7 +139,8 @@ func (a *api) follow(r *request, ref fsm.TaskRef) error {
 
 // streamAttempt sends everything between the stream's beginning and its end.
 func (a *api) streamAttempt(ctx context.Context, s *eventStream, ref fsm.TaskRef, task fsm.Task) error {
-	tick := time.NewTicker(pollTime)
+	poll := pollMin
+	tick := time.NewTimer(poll)
 	defer tick.Stop()
 	for !task.State.Terminal() && !task.State.Active() {
 		select {
@@ -143,6 +148,8 @@ func (a *api) streamAttempt(ctx context.Context, s *eventStream, ref fsm.TaskRef
 			return ctx.Err()
 		case <-tick.C:
 		}
+		poll = min(2*poll, pollMax)
+		tick.Reset(poll)
 		var err error
 		if task, err = a.followed(ctx, true, ref); err != nil {
 			return err

@@ -187,6 +187,27 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// An attempt of a task that was just submitted may be over in a moment: the
+// stream is there in time.
+func TestFollowBeginsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		followed := make(chan struct{})
+		w.follow = func(context.Context, func(client.LogChunk) error) error { close(followed); return nil }
+		task := w.submitted(`{` + execTrue + `}`)
+		_, done := w.startFollow(t.Context(), task.ID)
+		synctest.Wait()
+		attempt := w.assign(task.ID, "w1")
+		began := time.Now()
+		<-followed
+		if late := time.Since(began); late > 20*time.Millisecond {
+			t.Errorf("the attempt is followed %v after its start", late)
+		}
+		<-done
+		w.finish(attempt, "", "")
+	})
+}
+
 func TestFollowEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
