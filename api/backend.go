@@ -21,7 +21,8 @@ type Backend interface {
 	Now() int64
 	// Cluster describes servers and leadership; Workers is left empty.
 	Cluster(ctx context.Context) (client.Cluster, error)
-	// Liveness is gossip's opinion of a worker: alive, suspect or lost; and since when.
+	// Liveness is gossip's opinion of a worker: alive, suspect, lost or, after an
+	// orderly stop, stopped; and since when.
 	Liveness(worker string) (state string, lastSeen time.Time)
 	// ReadyTasks is the number of due tasks not yet assigned, -1 when this
 	// server isn't the leader.

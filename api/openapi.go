@@ -208,6 +208,9 @@ func (s *schemas) structure(t reflect.Type) object {
 	var required []string
 	for name, f := range fieldsOf(t) {
 		properties[name] = s.of(f.typ)
+		if values := fieldValues[t][name]; values != nil {
+			properties[name] = object{"type": "string", "enum": values}
+		}
 		if !f.optional {
 			required = append(required, name)
 		}
@@ -222,6 +225,13 @@ func (s *schemas) structure(t reflect.Type) object {
 		out["required"] = required
 	}
 	return out
+}
+
+// fieldValues are the values of fields whose Go type is any string.
+var fieldValues = map[reflect.Type]map[string][]string{
+	reflect.TypeFor[client.Worker](): {
+		"state": {workerAlive, workerDraining, workerSuspect, workerLost, workerStopped},
+	},
 }
 
 // ownSchema is the schema of a type with a JSON form of its own, else nil.

@@ -60,6 +60,11 @@ func TestWorkers(t *testing.T) {
 	if list[1].State != workerSuspect || list[2].State != workerLost {
 		t.Errorf("states %s, %s", list[1].State, list[2].State)
 	}
+	w.liveness["w3"] = workerStopped // it said goodbye, whatever its lease came to
+	if list := expect[client.WorkerList](w, 200, "GET", "/v1/workers", "").Workers; list[2].State != workerStopped {
+		t.Errorf("after an orderly stop: %s", list[2].State)
+	}
+	delete(w.liveness, "w3")
 	stats := expect[client.Stats](w, 200, "GET", "/v1/stats", "")
 	if stats.Slots != 6 || stats.Busy != 1 || stats.Workers[workerAlive] != 1 || stats.Workers[workerLost] != 1 || stats.Tasks["dispatched"] != 1 {
 		t.Errorf("stats %+v", stats)

@@ -151,17 +151,21 @@ const (
 	workerSuspect  = "suspect"
 	workerLost     = "lost"
 	workerDraining = "draining"
+	workerStopped  = "stopped"
 )
 
 // showWorker joins what state holds of a worker with gossip's opinion. Whether
 // it is lost is decided by its lease and is state; gossip is a hint, so a
-// worker that only gossip calls lost is suspect.
+// worker that only gossip calls lost is suspect. But one that said goodbye to
+// gossip has stopped: nobody else can say that.
 func showWorker(w fsm.Worker, running int, opinion string, seen time.Time) client.Worker {
 	out := client.Worker{
 		Name: w.Name, Address: w.Address, State: workerAlive, Running: running, Slots: w.Slots,
 		Labels: w.Labels, Version: w.Version, StartedAt: instant(w.Registered),
 	}
 	switch {
+	case opinion == workerStopped:
+		out.State = workerStopped
 	case w.Lost:
 		out.State = workerLost
 	case w.Draining:

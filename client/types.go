@@ -137,7 +137,7 @@ type JobList struct {
 type Worker struct {
 	Name      string            `json:"name"`
 	Address   string            `json:"address,omitempty"`
-	State     string            `json:"state"` // alive, suspect, lost or draining
+	State     string            `json:"state"` // alive, draining, suspect, lost or, after an orderly stop, stopped
 	Running   int               `json:"running"`
 	Slots     int               `json:"slots"`
 	Labels    map[string]string `json:"labels,omitempty"`

@@ -47,6 +47,8 @@ func liveness(m cluster.Member) string {
 	switch m.Liveness {
 	case cluster.Alive, cluster.Suspect:
 		return string(m.Liveness)
+	case cluster.Left:
+		return "stopped"
 	}
 	return "lost"
 }
