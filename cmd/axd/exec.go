@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ Ctrl-C cancels the task and waits for its end; a second one leaves it alone.`,
 	x.commandFlags(cmd)
 	p.flags(cmd)
 	cmd.Flags().Lookup("retries").Usage = "how `often` a failed attempt is followed by another"
-	cmd.Flags().BoolVar(&stdin, "stdin", false, "give the command this program's standard input, whole, up to 64 KiB")
+	cmd.Flags().BoolVar(&stdin, "stdin", false, "give the command this program's standard input: text, whole, up to 64 KiB")
 	c.flags(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		r, err := execRequest(cmd, &x, &p, args, stdin)
@@ -81,6 +82,9 @@ func execRequest(cmd *cobra.Command, x *executor, p *policy, args []string, stdi
 		}
 		if len(data) > maxStdin {
 			return r, job.Invalid("--stdin", "must be at most 64 KiB", "")
+		}
+		if !utf8.Valid(data) {
+			return r, job.Invalid("--stdin", "must be text in UTF-8, since it is sent as JSON; encode other bytes, as with base64", "")
 		}
 		r.Exec.Stdin = string(data)
 	}
