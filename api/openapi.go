@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -207,10 +208,15 @@ func (s *schemas) structure(t reflect.Type) object {
 	properties := object{}
 	var required []string
 	for name, f := range fieldsOf(t) {
-		properties[name] = s.of(f.typ)
+		schema := s.of(f.typ)
 		if values := fieldValues[t][name]; values != nil {
-			properties[name] = object{"type": "string", "enum": values}
+			schema = object{"type": "string", "enum": values}
 		}
+		if meaning := fieldMeanings[declarer(t, f)][name]; meaning != "" {
+			schema = maps.Clone(schema)
+			schema["description"] = meaning
+		}
+		properties[name] = schema
 		if !f.optional {
 			required = append(required, name)
 		}
@@ -232,6 +238,29 @@ var fieldValues = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[client.Worker](): {
 		"state": {workerAlive, workerDraining, workerSuspect, workerLost, workerStopped},
 	},
+}
+
+// fieldMeanings are the descriptions of fields whose unit or default their name
+// and type don't tell.
+var fieldMeanings = map[reflect.Type]map[string]string{
+	reflect.TypeFor[job.Limits](): {
+		"cpu":    "cores, such as 0.5; 0 or absent: no limit. Needs a worker with a cgroup of its own",
+		"memory": "bytes, such as 67108864 for 64 MiB; 0 or absent: no limit",
+	},
+	reflect.TypeFor[job.Policy](): {
+		"success_codes": "exit codes (default 0) or HTTP statuses (default 200 to 299)",
+		"on_disconnect": "what a worker that lost the servers does: kill (default), or continue, which needs a timeout",
+		"timeout":       "of one attempt; absent: no limit",
+		"grace":         "from TERM to KILL; default 5s, at most 1h",
+	},
+}
+
+// declarer is the struct that a field of t stands in: t, or one that t embeds.
+func declarer(t reflect.Type, f field) reflect.Type {
+	if n := len(f.index) - 1; n > 0 {
+		return t.FieldByIndex(f.index[:n]).Type
+	}
+	return t
 }
 
 // ownSchema is the schema of a type with a JSON form of its own, else nil.

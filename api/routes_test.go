@@ -235,3 +235,25 @@ func wrongTypes(t *testing.T, w *world, r route, path string) {
 		}
 	}
 }
+
+// A number has a unit, and what is left out a default, that names don't tell.
+func TestOpenAPIDescribesUnitsAndDefaults(t *testing.T) {
+	w := newWorld(t)
+	doc := expect[struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Description string `json:"description"`
+				} `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
+	}](w, http.StatusOK, "GET", "/v1/openapi.json", "")
+	for _, tt := range []struct{ schema, field, want string }{
+		{"Limits", "memory", "bytes"}, {"Limits", "cpu", "cores"},
+		{"SubmitRequest", "success_codes", "exit codes (default 0)"}, {"Job", "on_disconnect", "kill (default)"},
+	} {
+		if got := doc.Components.Schemas[tt.schema].Properties[tt.field].Description; !strings.Contains(got, tt.want) {
+			t.Errorf("%s.%s: %q, want …%s…", tt.schema, tt.field, got, tt.want)
+		}
+	}
+}
