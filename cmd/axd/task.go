@@ -296,8 +296,8 @@ func newTaskLogs() *cobra.Command {
 		Use: "logs ID", Short: "Show the output of a task's attempt", Args: exactlyOne("ID"),
 		Long: `Show the output of a task's latest attempt, or of another with --attempt.
 
-Kept is the end of each stream. --follow shows a running attempt's output as it
-comes. What the attempt wrote to its standard error comes on standard error.`,
+Kept are the last 4 KiB of each stream. --follow shows a running attempt's output
+as it comes. What the attempt wrote to its standard error comes on standard error.`,
 		Example: `  axd task logs 01KBN0Y2M80000000000000007
   axd task logs 01KBN0Y2M80000000000000007 --follow`,
 	}
