@@ -154,7 +154,7 @@ func TestStuckFollowerLosesAlone(t *testing.T) {
 			t.Error("the command does not wait for its followers")
 		}
 		const n, size = 200, 1000
-		var got int
+		told := func() int64 { h.mu.Lock(); defer h.mu.Unlock(); return source.taken }
 		take := func(f *follower) (bytes int, skipped int64) {
 			for {
 				out, ok, _ := f.next()
@@ -168,14 +168,13 @@ func TestStuckFollowerLosesAlone(t *testing.T) {
 		for range n {
 			h.chunk(chunkReport{Generation: firstGeneration, Data: make([]byte, size)})
 		}
-		got, _ = take(quick)
-		if got != n*size || source.taken != 0 {
-			t.Errorf("the quick one took %d, the source was told of %d while the other waits", got, source.taken)
+		if got, _ := take(quick); got != n*size || told() != 0 {
+			t.Errorf("the quick one took %d, the source was told of %d while the other waits", got, told())
 		}
 		time.Sleep(followerPatience)
 		synctest.Wait()
-		if source.taken < n*size-tookEvery {
-			t.Errorf("the source is held up after the patience: told of %d", source.taken)
+		if told() < n*size-tookEvery {
+			t.Errorf("the source is held up after the patience: told of %d", told())
 		}
 		h.chunk(chunkReport{Generation: firstGeneration, Data: make([]byte, size)})
 		h.close()

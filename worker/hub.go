@@ -109,7 +109,9 @@ func (h *hub) follow() *follower {
 		return f
 	case !whole:
 		for i := range h.tails {
-			if t := &h.tails[i]; t.total > 0 {
+			if h.begins[i] { // the tail is on its way, without what went before it
+				f.skipped[i] = h.known[i]
+			} else if t := &h.tails[i]; t.total > 0 {
 				f.give([]rpc.Output{beyond(rpc.Output{Stderr: i == 1, Data: t.bytes(), Skipped: t.skipped()}, known[i])})
 			}
 		}

@@ -42,13 +42,15 @@ func (o *outbox) push(r report) {
 	o.wake.Signal()
 }
 
-// offer queues output unless too much waits already; then room is closed once
-// there is less.
+// offer queues a copy of output unless too much waits already; then room is
+// closed once there is less.
 func (o *outbox) offer(c *chunkReport) (ok bool, room <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.output+len(c.Data)+chunkCost <= maxQueuedOutput {
-		o.push(report{Chunk: c})
+		kept := *c
+		kept.Data = append([]byte(nil), c.Data...)
+		o.push(report{Chunk: &kept})
 		return true, nil
 	}
 	if o.room == nil {

@@ -65,7 +65,7 @@ func (s *stream) take(b []byte) {
 	if s.generation == 0 {
 		return
 	}
-	c := &chunkReport{Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Data: append([]byte(nil), b...)}
+	c := &chunkReport{Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Data: b}
 	s.pending = int64(len(b))
 	defer func() { s.pending = 0 }()
 	for s.generation == c.Generation { // another one begins with a tail that has b
@@ -82,7 +82,7 @@ func (s *stream) take(b []byte) {
 	}
 }
 
-// offer sends a chunk if follower and outbox have room; else room tells when the
+// offer sends a chunk, with a copy of its data, if follower and outbox have room; else room tells when the
 // outbox has, if that is what is full.
 func (s *stream) offer(c *chunkReport) (ok bool, room <-chan struct{}) {
 	limit := int64(streamWindow)
