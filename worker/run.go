@@ -19,7 +19,8 @@ const (
 
 // Run works until ctx ends, then drains: it takes no more, lets attempts finish
 // for DrainTime, and gives back or ends the rest. Its errors tell why it could
-// not start, or which handlers did not return. Call it once.
+// not start, that another worker of its name is connected (a *job.Error of code
+// conflict), or which handlers did not return. Call it once.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	if err := w.open(); err != nil {
 		return err
@@ -36,16 +37,17 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	// The session outlives ctx: a drain needs it.
 	sessions, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		w.keepSession(sessions)
-	}()
-	<-ctx.Done()
+	kept := make(chan error, 1)
+	go func() { kept <- w.keepSession(sessions) }()
+	var taken error
+	select {
+	case <-ctx.Done():
+	case taken = <-kept:
+		close(kept)
+	}
 	err = w.drain()
 	cancel()
-	<-kept
-	return err
+	return errors.Join(taken, err, <-kept)
 }
 
 // open takes the data directory and settles what an earlier life left there.

@@ -20,6 +20,7 @@ const (
 	retryMax     = time.Second            // ditto
 	logEvery     = 20                     // failures in a row that are logged once
 	maxRedirects = 3                      // from server to server, before a pause
+	takenTime    = 15 * time.Second       // a worker's name may be taken by its own earlier life's connection
 	minHeartbeat = 20 * time.Millisecond  // whatever the leader says
 	minLease     = 100 * time.Millisecond // ditto
 )
@@ -52,9 +53,11 @@ func (t *terms) see(term uint64) bool {
 	return true
 }
 
-// keepSession finds the leader and keeps a session with it until ctx ends.
-func (w *Worker) keepSession(ctx context.Context) {
+// keepSession finds the leader and keeps a session with it until ctx ends. It
+// fails when another worker of the name stays connected.
+func (w *Worker) keepSession(ctx context.Context) error {
 	pause, hint, redirects, failures := time.Duration(0), "", 0, 0
+	var takenSince time.Time
 	for ctx.Err() == nil {
 		began := time.Now()
 		next, err := w.tryServers(ctx, hint)
@@ -64,6 +67,14 @@ func (w *Worker) keepSession(ctx context.Context) {
 			continue
 		}
 		hint, redirects = "", 0
+		switch taken := nameTaken(err); {
+		case taken == nil:
+			takenSince = time.Time{}
+		case takenSince.IsZero():
+			takenSince = time.Now()
+		case time.Since(takenSince) > takenTime:
+			return taken
+		}
 		if err == nil && time.Since(began) > retryMax {
 			pause, failures = 0, 0 // a session has ended: the next leader may be there already
 			continue
@@ -77,6 +88,17 @@ func (w *Worker) keepSession(ctx context.Context) {
 		}
 		w.awaitServers(ctx, jitter(pause))
 	}
+	return nil
+}
+
+// nameTaken returns the leader's answer that another worker of the name is
+// connected, else nil.
+func nameTaken(err error) error {
+	var answer *rpc.Error
+	if !errors.As(err, &answer) || answer.Code != string(job.CodeConflict) || answer.Field != "name" {
+		return nil
+	}
+	return job.Conflict(answer.Field, answer.Text, answer.Value)
 }
 
 // awaitServers pauses, but not longer than until gossip knows something new.
@@ -131,7 +153,11 @@ func (w *Worker) tryServers(ctx context.Context, hint string) (next string, err 
 		if errors.As(err, &answer) && answer.Leader != "" && answer.Leader != address {
 			return answer.Leader, err
 		}
-		failures = append(failures, fmt.Errorf("%s: %w", address, err))
+		err = fmt.Errorf("%s: %w", address, err)
+		if nameTaken(err) != nil { // only the leader judges names
+			return "", err
+		}
+		failures = append(failures, err)
 	}
 	return "", errors.Join(failures...)
 }
