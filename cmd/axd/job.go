@@ -90,7 +90,7 @@ func putJobs(ctx context.Context, cl *client.Client, cmd *cobra.Command, out out
 	for _, d := range defs {
 		j, err := cl.PutJob(ctx, d.Name, job.Spec{Description: d.Description, Executor: d.Executor, Policy: d.Policy})
 		if err != nil {
-			failure = fmt.Errorf("job %s: %w", d.Name, err)
+			failure = fmt.Errorf("job %q: %w", d.Name, err)
 			break
 		}
 		done = append(done, j)

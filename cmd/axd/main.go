@@ -47,14 +47,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var failed *runError
 	if !errors.As(err, &failed) {
 		// Whatever fails before a command runs is a fault of the command line.
-		_, _ = fmt.Fprintf(stderr, "axd: %v\nRun '%s --help' for its usage.\n", err, cmd.CommandPath())
+		_, _ = fmt.Fprintf(stderr, "axd: %s\nRun '%s --help' for its usage.\n", printableLines(err.Error()), cmd.CommandPath())
 		if cmd.Name() == "exec" {
 			return exitOwn
 		}
 		return exitUsage
 	}
 	if failed.err != nil {
-		_, _ = fmt.Fprintf(stderr, "axd: %v\n", failed.err)
+		_, _ = fmt.Fprintf(stderr, "axd: %s\n", printableLines(failed.err.Error()))
 		if h := hint(failed.err); h != "" {
 			_, _ = fmt.Fprintf(stderr, "  %s\n", h)
 		}

@@ -108,6 +108,15 @@ func printable(s string) string {
 	}, s)
 }
 
+// printableLines is printable for texts of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 // cut shortens s to n characters.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

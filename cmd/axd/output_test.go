@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +67,23 @@ func TestTablesKeepTheTerminalSafe(t *testing.T) {
 	tb.row("a\x1b[31m\nb\tc", "d")
 	if err := tb.flush(); err != nil || buf.String() != "a [31m b c  d\n" {
 		t.Errorf("%q, %v", buf.String(), err)
+	}
+}
+
+func TestErrorsKeepTheTerminalSafe(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(client.Problem{Code: job.CodeInvalid, Detail: "clear \x1b[2J it"})
+	}))
+	defer srv.Close()
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"stats", "--addr", srv.URL}, nil, &stdout, &stderr)
+	if code != exitUsage || stderr.String() != "axd: clear  [2J it\n" {
+		t.Errorf("%d, %q", code, stderr.String())
+	}
+	if got := printableLines("one\x1b\ntwo\xff"); got != "one \ntwo\uFFFD" {
+		t.Errorf("%q", got)
 	}
 }
 
