@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -104,6 +105,7 @@ type Cluster struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	ending atomic.Bool // what memberlist complains of is of no interest any more
 
 	mu      sync.Mutex
 	self    Member
@@ -155,7 +157,7 @@ func (c *Cluster) create() error {
 	conf.Label = label
 	conf.SuspicionMult = suspicionMult
 	conf.EnableCompression = false
-	conf.Logger = newLogger(c.log)
+	conf.Logger = newLogger(c.log, &c.ending)
 	d := &delegate{roster: c.roster, self: conf.Name}
 	conf.Delegate, conf.Events, conf.Alive, conf.Ping = d, d, d, d
 	if err := c.network(conf); err != nil {
@@ -248,6 +250,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	}
 	c.closing = true
 	c.mu.Unlock()
+	c.ending.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	c.sayGoodbye(ctx)
@@ -298,6 +301,7 @@ func (c *Cluster) Close() error {
 }
 
 func (c *Cluster) stop() {
+	c.ending.Store(true)
 	c.cancel()
 	_ = c.ml.Shutdown() // reports nothing but the transport's error, which it logs
 	c.wg.Wait()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -70,16 +71,18 @@ func (d *delegate) MergeRemoteState([]byte, bool)   {}
 
 // logWriter turns memberlist's lines into slog's. While a member is away
 // memberlist complains every second, so of its warnings and errors one in a
-// while is shown and the others are left for debugging.
+// while is shown and the others are left for debugging. At this process's own
+// end all are: its connections are closed under memberlist.
 type logWriter struct {
 	log    *slog.Logger
+	ending *atomic.Bool
 	mu     sync.Mutex
 	shown  time.Time
 	hidden int
 }
 
-func newLogger(l *slog.Logger) *log.Logger {
-	return log.New(&logWriter{log: l}, "", 0)
+func newLogger(l *slog.Logger, ending *atomic.Bool) *log.Logger {
+	return log.New(&logWriter{log: l, ending: ending}, "", 0)
 }
 
 func (w *logWriter) Write(b []byte) (int, error) {
@@ -90,7 +93,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	}
 	text = strings.TrimPrefix(text, "memberlist: ")
 	level, hidden := slog.LevelDebug, 0
-	if tag == "WARN" || tag == "ERR" {
+	if (tag == "WARN" || tag == "ERR") && !w.ending.Load() {
 		w.mu.Lock()
 		if now := time.Now(); now.Sub(w.shown) >= noisyLogsInterval {
 			level, hidden = slog.LevelInfo, w.hidden

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,7 +104,8 @@ func FuzzMeta(f *testing.F) {
 
 func TestLogsAreQuiet(t *testing.T) {
 	var b bytes.Buffer
-	l := newLogger(slog.New(slog.NewTextHandler(&b, nil)))
+	var ending atomic.Bool
+	l := newLogger(slog.New(slog.NewTextHandler(&b, nil)), &ending)
 	l.Print("[DEBUG] memberlist: detail")
 	l.Print("[INFO] memberlist: detail")
 	for range 100 {
@@ -112,6 +114,13 @@ func TestLogsAreQuiet(t *testing.T) {
 	l.Print("no tag")
 	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"gossip: Failed to send gossip to 10.0.0.1:7: refused"`) {
 		t.Error(got)
+	}
+
+	b.Reset()
+	ending.Store(true)
+	newLogger(slog.New(slog.NewTextHandler(&b, nil)), &ending).Print("[ERR] memberlist: Failed to send: use of closed network connection")
+	if b.Len() != 0 {
+		t.Errorf("at this process's own end: %s", b.String())
 	}
 }
 

@@ -2,10 +2,12 @@ package raftnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -72,7 +74,7 @@ func (m *muter) pass(msg string, now time.Time) (ok bool, suppressed int) {
 }
 
 func (l *raftLogger) emit(level slog.Level, msg string, args []any) {
-	if demoted[msg] {
+	if demoted[msg] || closed(args) {
 		level = slog.LevelDebug
 	}
 	if !l.to.Enabled(context.Background(), level) || level < slog.LevelInfo {
@@ -92,6 +94,17 @@ func (l *raftLogger) emit(level slog.Level, msg string, args []any) {
 		all = append(all, "suppressed", suppressed)
 	}
 	l.to.Log(context.Background(), level, "raft: "+msg, all...)
+}
+
+// closed tells whether a message is about a listener or connection that this
+// process has closed itself, as it does when it stops: they end before raft does.
+func closed(args []any) bool {
+	for _, a := range args {
+		if err, ok := a.(error); ok && errors.Is(err, net.ErrClosed) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
