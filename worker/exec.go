@@ -117,10 +117,16 @@ func (w *Worker) endOfCommand(a *attempt, r exitedReport) ended {
 	return e
 }
 
+// joinTexts joins what is known of an end. A call that was stopped often answers
+// with the cause of that, so what another text holds already is left out.
 func joinTexts(texts []string) string {
-	kept := texts[:0]
-	for _, t := range texts {
-		if t != "" {
+	var kept []string
+	for i, t := range texts {
+		held := t == ""
+		for j, other := range texts {
+			held = held || i != j && strings.Contains(other, t) && (len(other) > len(t) || j < i)
+		}
+		if !held {
 			kept = append(kept, t)
 		}
 	}

@@ -46,8 +46,8 @@ func TestHandlers(t *testing.T) {
 		{name: "fail", outcome: job.OutcomeFailed, output: "partial", text: "no luck"},
 		{name: "panic", outcome: job.OutcomeFailed, text: "handler panic panicked: oh"},
 		{name: "large", outcome: job.OutcomeSuccess, text: "output of 16385 bytes is over the limit of 16384 and was not kept"},
-		{name: "wait", timeout: 50, outcome: job.OutcomeTimeout, text: "the attempt's time-out has passed; the attempt's time-out has passed"},
-		{name: "wait", kill: rpc.KillCancel, outcome: job.OutcomeCancelled, text: "the task was cancelled; the task was cancelled"},
+		{name: "wait", timeout: 50, outcome: job.OutcomeTimeout, text: "the attempt's time-out has passed"},
+		{name: "wait", kill: rpc.KillCancel, outcome: job.OutcomeCancelled, text: "the task was cancelled"},
 		{name: "deaf", timeout: 20, outcome: job.OutcomeSuccess, output: "done"},
 	} {
 		item := l.item(handler(c.name), func(i *rpc.DispatchItem) { i.TimeoutMS = c.timeout })

@@ -85,6 +85,20 @@ func TestShortenKeepsCharactersWhole(t *testing.T) {
 	}
 }
 
+func TestJoinTextsSaysNothingTwice(t *testing.T) {
+	t.Parallel()
+	for want, texts := range map[string][]string{
+		"":                {"", ""},
+		"a":               {"a", "a", ""},
+		"stopped; failed": {"stopped", "", "failed"},
+		"Get x: stopped":  {"stopped", "Get x: stopped"},
+	} {
+		if got := joinTexts(texts); got != want {
+			t.Errorf("%q: got %q", texts, got)
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	const s = time.Second
 	lease := leaseView{until: 100 * s, ttl: 10 * s}
