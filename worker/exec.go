@@ -27,12 +27,18 @@ func (w *Worker) runExec(a *attempt) ended {
 	if err := a.dir.prepare(a.item.Payload, who); err != nil {
 		return failed(err.Error())
 	}
+	dir := cmp.Or(x.Dir, a.dir.work())
+	for _, d := range []string{a.dir.work(), dir} {
+		if err := who.mayEnter(d); err != nil {
+			return failed(err.Error())
+		}
+	}
 	link, err := w.super.get()
 	if err != nil {
 		return ended{giveBack: err.Error()}
 	}
 	s, err := link.start(startOrder{
-		Argv: x.Command, Env: w.environment(a, who), Dir: cmp.Or(x.Dir, a.dir.work()), Stdin: []byte(x.Stdin),
+		Argv: x.Command, Env: w.environment(a, who), Dir: dir, Stdin: []byte(x.Stdin),
 		Mark: a.dir.mark(), Identity: who, Limits: startLimits{CPU: x.Limits.CPU, Memory: x.Limits.Memory},
 		Timeout:  a.item.TimeoutMS * int64(time.Millisecond),
 		Grace:    a.item.GraceMS * int64(time.Millisecond),
