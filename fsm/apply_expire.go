@@ -11,11 +11,11 @@ import (
 const maxTaskRows = 5 + MaxAttempts
 
 // expire deletes the idempotency keys that have expired, then the tasks that
-// ended before the limit, as far as MaxFanOut rows go, and moves the low marks up
+// ended before the limit, as far as maxFanOut rows go, and moves the low marks up
 // to the first rows of the due index.
 func (a *apply) expire(c *Expire) Result {
 	var r Result
-	budget := a.expireKeys(MaxFanOut, &r)
+	budget := a.expireKeys(maxFanOut, &r)
 	// While expired keys are left, no budget is: a key goes before its task.
 	a.expireEnded(min(c.EndedBefore, a.now), budget, &r)
 	for _, p := range job.Priorities {

@@ -9,7 +9,7 @@ func (a *apply) forgetWorker(c *ForgetWorker) Result {
 		return rejected(job.NotFound("worker", c.Name))
 	case !w.Lost:
 		return rejected(job.Conflict("worker", "is not lost", c.Name))
-	case len(listActive(a.tx, c.Name, 1)) > 0:
+	case len(ListActive(a.tx, c.Name, 1)) > 0:
 		return rejected(job.Conflict("worker", "still holds attempts", c.Name))
 	}
 	a.key = a.key.worker(c.Name)

@@ -11,7 +11,7 @@ import (
 // The limits of what a worker registers.
 const (
 	MaxSlots      = 10_000
-	MaxWorkerText = 256       // bytes of a boot, address or version
+	maxWorkerText = 256       // bytes of a boot, address or version
 	maxLeaseMS    = 3_600_000 // an hour
 )
 
@@ -56,8 +56,8 @@ func checkWorker(c *RegisterWorker) *job.Error {
 		return job.Invalid("lease", "must be 0 to 1 hour", strconv.FormatInt(c.LeaseMS, 10)+" ms")
 	}
 	for _, text := range [][2]string{{"boot", c.Boot}, {"address", c.Address}, {"version", c.Version}} {
-		if len(text[1]) > MaxWorkerText {
-			return job.Invalid(text[0], fmt.Sprintf("must be at most %d bytes", MaxWorkerText), text[1])
+		if len(text[1]) > maxWorkerText {
+			return job.Invalid(text[0], fmt.Sprintf("must be at most %d bytes", maxWorkerText), text[1])
 		}
 	}
 	return job.ValidateLabels("labels", c.Labels)

@@ -90,7 +90,7 @@ func (a *apply) idempotencyRow(namespace, k string) keyRow {
 	}
 	row, ok := decodeKeyRow(b)
 	if !ok {
-		panic(fmt.Sprintf("fsm: the row of key %x is damaged", []byte(a.key)))
+		damaged(a.key)
 	}
 	return row
 }

@@ -76,16 +76,10 @@ func EncodeCommand(c Command) ([]byte, error) {
 	return b, nil
 }
 
-// DecodeCommand reads what EncodeCommand wrote. An unknown code is an error.
-func DecodeCommand(b []byte) (Command, error) {
-	c := codecs.Get().(*codec)
-	defer codecs.Put(c)
-	return decodeCommand(c, b)
-}
-
 // known reports whether this build applies the command's code.
 func known(b []byte) bool { return len(b) > 0 && newCommand(Code(b[0])) != nil }
 
+// decodeCommand reads what EncodeCommand wrote. An unknown code is an error.
 func decodeCommand(c *codec, b []byte) (Command, error) {
 	if !known(b) {
 		return nil, fmt.Errorf("unknown command %x: it needs a newer axd", b[:min(len(b), 1)])
@@ -99,7 +93,7 @@ func decodeCommand(c *codec, b []byte) (Command, error) {
 
 // newCommand returns a pointer to the zero command of a code, nil for a code
 // that this build doesn't know.
-func newCommand(code Code) Command { //nolint:cyclop // one line per verb
+func newCommand(code Code) Command {
 	switch code {
 	case CodeConfigure:
 		return &Configure{}

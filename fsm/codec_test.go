@@ -171,7 +171,7 @@ func TestCommandsRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(b, again) {
 			t.Errorf("%T: encoded twice, it differs", want)
 		}
-		got, err := DecodeCommand(b)
+		got, err := decodeCommand(newCodec(), b)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,8 +26,8 @@ const (
 	CodeDrainWorker    Code = 17
 )
 
-// Command is one verb with its arguments. Commands are data: each is encoded
-// with Encode, travels in an Entry and is applied by Machine.Apply.
+// Command is one verb with its arguments. Commands are data: each is
+// encoded with EncodeCommand, travels in an Entry and is applied by Machine.Apply.
 type Command interface{ Code() Code }
 
 // TaskRef names a task.
@@ -185,18 +185,18 @@ type ForgetWorker struct {
 	Name string `msgpack:"n"`
 }
 
-// Expire deletes what outlived its retention, at most MaxFanOut rows, and moves
+// Expire deletes what outlived its retention, at most maxFanOut rows, and moves
 // the due index's low mark. The result tells whether more is left.
 type Expire struct {
 	EndedBefore int64 `msgpack:"e"` // ended tasks, Unix ms
 }
 
-// Checksum compares replicas: each server recomputes nothing and answers the
-// hash chain it holds at this index.
+// Checksum keeps the hash chain as of this entry, which must be the same on every
+// server: so servers that are at different entries can compare.
 type Checksum struct{}
 
-// MaxFanOut bounds the rows that one command may touch beyond its arguments.
-const MaxFanOut = 1000
+// maxFanOut bounds the rows that one command may touch beyond its arguments.
+const maxFanOut = 1000
 
 // The codes of each command.
 func (Configure) Code() Code      { return CodeConfigure }

@@ -22,7 +22,7 @@ func seedCommands(f *testing.F) {
 func FuzzDecodeCommand(f *testing.F) {
 	seedCommands(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := DecodeCommand(b)
+		c, err := decodeCommand(newCodec(), b)
 		if err != nil {
 			return
 		}
@@ -30,7 +30,7 @@ func FuzzDecodeCommand(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := DecodeCommand(again); err != nil {
+		if _, err := decodeCommand(newCodec(), again); err != nil {
 			t.Fatal(err)
 		}
 	})

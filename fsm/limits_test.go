@@ -111,12 +111,12 @@ func TestExpireTouchesAtMostMaxFanOutRows(t *testing.T) {
 		deleted += r.Deleted
 		more = r.More
 		const beside = 2 + 3 + 3 // state and chain, low marks, counters
-		if e.tx.writes > MaxFanOut+beside {
+		if e.tx.writes > maxFanOut+beside {
 			t.Errorf("call %d wrote %d rows", calls, e.tx.writes)
 		}
 		e.check()
 	}
-	if deleted != 2*n || calls < 2*n*3/MaxFanOut {
+	if deleted != 2*n || calls < 2*n*3/maxFanOut {
 		t.Errorf("%d records deleted in %d calls, want %d", deleted, calls, 2*n)
 	}
 	if left := CountTasks(e.tx, "").Sum(); left != 0 {

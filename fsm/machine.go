@@ -276,7 +276,7 @@ func (a *apply) event(e Event) { a.events = append(a.events, e) }
 func rejected(err *job.Error) Result { return Result{Err: err} }
 
 // command applies one command. To add a verb, add a line.
-func (a *apply) command(c Command) Result { //nolint:cyclop // one line per verb
+func (a *apply) command(c Command) Result {
 	switch c := c.(type) {
 	case *Configure:
 		return a.configure(c)

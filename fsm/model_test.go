@@ -360,7 +360,7 @@ func (m *model) reschedule(c Reschedule) mResult {
 	return mResult{state: t.state}
 }
 
-// expire has no limit: the runs stay below MaxFanOut rows.
+// expire has no limit: the runs stay below maxFanOut rows.
 func (m *model) expire(c Expire) mResult {
 	var r mResult
 	maps.DeleteFunc(m.keys, func(_ string, k mKey) bool {

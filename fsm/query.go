@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -125,10 +124,6 @@ func listRows[T any](r Reader, prefix key, cursor string, limit int) (rows []T, 
 // ListActive reads up to limit attempts that state holds for a worker, an empty
 // name means for all workers, by worker and task. The leader recovers with it.
 func ListActive(r Reader, worker string, limit int) []ActiveAttempt {
-	return listActive(r, worker, limit)
-}
-
-func listActive(r Reader, worker string, limit int) []ActiveAttempt {
 	prefix := key{tableActive}
 	if worker != "" {
 		prefix = prefix.name(worker)
@@ -143,7 +138,7 @@ func listActive(r Reader, worker string, limit int) []ActiveAttempt {
 		ref := kr.ref()
 		row, ok := decodeActive(v)
 		if !ok || !kr.done() {
-			panic(fmt.Sprintf("fsm: the row of key %x is damaged", k))
+			damaged(k)
 		}
 		active = append(active, ActiveAttempt{
 			AttemptRef: AttemptRef{Ref: ref, Token: row.Token},
@@ -190,7 +185,7 @@ func ScanDue(r Reader, p job.Priority, from DueKey, before int64, limit int) []D
 		}
 		row, ok := decodeDue(k, v)
 		if !ok {
-			panic(fmt.Sprintf("fsm: the row of key %x is damaged", k))
+			damaged(k)
 		}
 		rows = append(rows, row)
 		return true
@@ -262,7 +257,7 @@ func ReadInfo(r Reader) Info {
 	return info
 }
 
-// StateHash hashes the whole state, for tests and axd check.
+// StateHash hashes the whole state. It reads all of it: tests compare servers by it.
 func StateHash(r Reader) uint64 {
 	var d xxhash.Digest
 	d.Reset()

@@ -328,10 +328,13 @@ func mustEncode(c *codec, v any) []byte {
 	return b
 }
 
-// mustDecode reads a row that this package wrote. A row that can't be read
-// means a damaged state, on which a server must not go on.
+// mustDecode reads a row that this package wrote.
 func mustDecode(c *codec, k key, b []byte, v any) {
 	if err := c.decode(b, v); err != nil {
 		panic(fmt.Sprintf("fsm: the row of key %x is damaged: %v", []byte(k), err))
 	}
 }
+
+// damaged panics over a row that can't be read: that is a damaged state, on
+// which a server must not go on.
+func damaged(k key) { panic(fmt.Sprintf("fsm: the row of key %x is damaged", []byte(k))) }

@@ -22,13 +22,18 @@ func (a *apply) task(ref TaskRef) (*Task, bool) {
 		return held.task, true
 	}
 	a.key = a.key.task(ref)
-	b, ok := a.tx.Get(a.key)
+	return stored[Task](a, a.key)
+}
+
+// stored reads a row; what it returns is the caller's.
+func stored[T any](a *apply, k key) (*T, bool) {
+	b, ok := a.tx.Get(k)
 	if !ok {
 		return nil, false
 	}
-	t := new(Task)
-	mustDecode(a.codec, a.key, b, t)
-	return t, true
+	row := new(T)
+	mustDecode(a.codec, k, b, row)
+	return row, true
 }
 
 // held reads the task of an attempt whose token is the current one.
@@ -135,13 +140,7 @@ func (a *apply) setLow(p job.Priority, row []byte) {
 // attempt reads an attempt; the copy is the caller's.
 func (a *apply) attempt(ref TaskRef, n uint32) (*Attempt, bool) {
 	a.key = a.key.attempt(ref, n)
-	b, ok := a.tx.Get(a.key)
-	if !ok {
-		return nil, false
-	}
-	at := new(Attempt)
-	mustDecode(a.codec, a.key, b, at)
-	return at, true
+	return stored[Attempt](a, a.key)
 }
 
 // currentAttempt reads the attempt that an active task has by invariant.
@@ -183,14 +182,11 @@ func (a *apply) job(namespace, name string) (*Job, bool) {
 		return j, true
 	}
 	a.key = a.key.job(namespace, name)
-	b, ok := a.tx.Get(a.key)
-	if !ok {
-		return nil, false
+	j, ok := stored[Job](a, a.key)
+	if ok {
+		a.jobs[n] = j
 	}
-	j := new(Job)
-	mustDecode(a.codec, a.key, b, j)
-	a.jobs[n] = j
-	return j, true
+	return j, ok
 }
 
 // policy is what holds for a task: its job's policy, where the task says nothing else.
@@ -211,14 +207,11 @@ func (a *apply) worker(name string) (*Worker, bool) {
 		return w, true
 	}
 	a.key = a.key.worker(name)
-	b, ok := a.tx.Get(a.key)
-	if !ok {
-		return nil, false
+	w, ok := stored[Worker](a, a.key)
+	if ok {
+		a.workers[name] = w
 	}
-	w := new(Worker)
-	mustDecode(a.codec, a.key, b, w)
-	a.workers[name] = w
-	return w, true
+	return w, ok
 }
 
 // putWorker writes a worker; it must not be changed afterwards.
