@@ -47,12 +47,18 @@ type command struct {
 	exitedAt  time.Duration
 	status    unix.WaitStatus
 	reason    stopReason
+	hurried   bool // its grace is short
 	killAt    time.Duration
 	nextLook  time.Duration
 	note      string
 }
 
-func (c *command) grace() time.Duration { return time.Duration(c.order.Grace) }
+func (c *command) grace() time.Duration {
+	if c.hurried {
+		return min(time.Duration(c.order.Grace), hurryGrace)
+	}
+	return time.Duration(c.order.Grace)
+}
 
 // leaseView is the lease as of one pass of the loop.
 type leaseView struct{ until, ttl time.Duration }

@@ -48,7 +48,7 @@ func (w *Worker) runExec(a *attempt) ended {
 		return ended{giveBack: err.Error()}
 	}
 	a.hub.attach(commandOutput{link, s})
-	stop := a.ctx.Done()
+	stop, hurried := a.ctx.Done(), w.hurried
 	leader := process{}
 	for {
 		select {
@@ -57,7 +57,11 @@ func (w *Worker) runExec(a *attempt) ended {
 			w.commandBegun(a, r)
 		case <-stop:
 			stop = nil
-			link.stop(s, w.table.reasonOf(a))
+			link.stop(s, w.table.reasonOf(a), false)
+		case <-hurried:
+			hurried = nil
+			w.table.stop(a, stopDrain)
+			link.stop(s, w.table.reasonOf(a), true)
 		case r := <-s.exited:
 			select {
 			case started := <-s.started: // it came first, both wait

@@ -395,3 +395,40 @@ func TestDrain(t *testing.T) {
 		t.Errorf("processes survive: %v", left)
 	}
 }
+
+// A second signal: what runs is ended and given back at once, however long its
+// grace and the drain.
+func TestHurryGivesBack(t *testing.T) {
+	t.Parallel()
+	l := newLeader(t)
+	dir := t.TempDir()
+	w, end := startWorker(t, l, withExec(dir), func(c *Config) { c.DrainTime = time.Hour })
+	command := l.item(sh("trap '' TERM; while :; do sleep 0.02; done"), func(i *rpc.DispatchItem) { i.GraceMS = 3_600_000 })
+	call := l.item(handler("wait"))
+	l.dispatch(command, call)
+	eventually(t, 5*time.Second, "both run", func() bool { return w.Stats().Started == 2 })
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	eventually(t, 5*time.Second, "it drains", func() bool {
+		w.table.mu.Lock()
+		defer w.table.mu.Unlock()
+		return w.table.draining
+	})
+	w.Hurry()
+	w.Hurry() // a third signal does no harm
+	given := map[rpc.Ref]bool{}
+	for len(given) < 2 {
+		for _, ref := range receive(t, l.giveBacks, 5*time.Second).Refs {
+			given[ref] = true
+		}
+	}
+	if !given[command.Ref] || !given[call.Ref] {
+		t.Errorf("given back: %v", given)
+	}
+	if err := receive(t, ended, 5*time.Second); err != nil {
+		t.Error(err)
+	}
+	if left := marked(dir, command); len(left) > 0 {
+		t.Errorf("processes survive: %v", left)
+	}
+}

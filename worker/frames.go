@@ -56,6 +56,7 @@ type identity struct {
 type killOrder struct {
 	Seq    uint64     `msgpack:"q"`
 	Reason stopReason `msgpack:"r"`
+	Hurry  bool       `msgpack:"h,omitempty"` // KILL comes soon, whatever the grace
 }
 
 // renewOrder moves the lease's end. Times are nanoseconds of CLOCK_BOOTTIME,

@@ -165,8 +165,8 @@ func (l *link) start(o startOrder, chunk func(chunkReport)) (*supervised, error)
 	return s, nil
 }
 
-func (l *link) stop(s *supervised, reason stopReason) {
-	l.send(order{Kill: &killOrder{Seq: s.seq, Reason: reason}})
+func (l *link) stop(s *supervised, reason stopReason, hurry bool) {
+	l.send(order{Kill: &killOrder{Seq: s.seq, Reason: reason, Hurry: hurry}})
 }
 
 func (l *link) follow(s *supervised, generation uint64, wait bool) {

@@ -57,7 +57,7 @@ func TestFollowBeginsWithTheTail(t *testing.T) {
 	b.link.follow(s, 5, true)
 	eventually(t, 2*time.Second, "the tail, then what comes", func() bool { return text() == "ab" })
 	b.link.follow(s, 0, false)
-	b.link.stop(s, stopCancel)
+	b.link.stop(s, stopCancel, false)
 	receive(t, s.exited, 5*time.Second)
 }
 

@@ -15,6 +15,12 @@ const (
 	lastDelivery = 3 * time.Second  // at a stop, for results to be acknowledged after the last attempt ended
 	handlerGrace = 10 * time.Second // at a stop, longest wait for a handler after its context ended
 	leaveTimeout = 2 * time.Second
+
+	// After Hurry: about a second in all.
+	hurryGrace    = 300 * time.Millisecond // from TERM to KILL
+	hurryEnd      = 600 * time.Millisecond // for attempts to end
+	hurryDelivery = 400 * time.Millisecond // for results and give-backs to be acknowledged
+	hurryLeave    = 200 * time.Millisecond
 )
 
 // Run works until ctx ends, then drains: it takes no more, lets attempts finish
@@ -119,13 +125,14 @@ func (w *Worker) drain() error {
 		close(done)
 	}()
 	var err error
-	if !waitFor(done, w.cfg.DrainTime) {
+	if !waitFor(done, w.cfg.DrainTime, w.hurried) {
 		for _, a := range w.table.drain() {
 			w.table.stop(a, stopDrain)
 		}
 		err = w.awaitStopped(done, handlerGrace)
 	}
-	for deadline := time.Now().Add(lastDelivery); w.table.counts().Owed > 0 && time.Now().Before(deadline); {
+	limit := w.unlessHurried(lastDelivery, hurryDelivery)
+	for deadline := time.Now().Add(limit); w.table.counts().Owed > 0 && time.Now().Before(deadline); {
 		time.Sleep(deliveryPoll)
 	}
 	if n := w.table.counts().Owed; n > 0 {
@@ -148,7 +155,7 @@ func (w *Worker) awaitStopped(done <-chan struct{}, limit time.Duration) error {
 		}
 	}
 	switch {
-	case waitFor(done, limit):
+	case waitFor(done, limit, w.hurried), waitFor(done, w.unlessHurried(0, hurryEnd), nil):
 		return nil
 	case len(calls) > 0:
 		return fmt.Errorf("did not return after their context ended: %s", strings.Join(calls, ", "))
@@ -156,14 +163,31 @@ func (w *Worker) awaitStopped(done <-chan struct{}, limit time.Duration) error {
 	return errors.New("commands could not be ended")
 }
 
-// waitFor waits for done, at most limit.
-func waitFor(done <-chan struct{}, limit time.Duration) bool {
+// Hurry cuts the drain of Run short: what still runs is ended and given back
+// within about a second, and what can't be ended by then is left to the end of
+// the process. Call it after Run's ctx ended, for a second signal. It returns at
+// once.
+func (w *Worker) Hurry() { w.hurryOnce.Do(func() { close(w.hurried) }) }
+
+func (w *Worker) unlessHurried(usual, hurried time.Duration) time.Duration {
+	select {
+	case <-w.hurried:
+		return hurried
+	default:
+		return usual
+	}
+}
+
+// waitFor waits for done, at most limit and until broken is closed.
+func waitFor(done <-chan struct{}, limit time.Duration, broken <-chan struct{}) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-done:
 		return true
 	case <-timer.C:
+		return false
+	case <-broken:
 		return false
 	}
 }
@@ -172,7 +196,7 @@ func waitFor(done <-chan struct{}, limit time.Duration) bool {
 func (w *Worker) close() error {
 	var errs []error
 	if w.cluster != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), w.unlessHurried(leaveTimeout, hurryLeave))
 		errs = append(errs, w.cluster.Leave(ctx))
 		cancel()
 	}

@@ -185,8 +185,8 @@ func (s *supervisor) obey(o order) {
 		s.starting++
 		s.starts <- c
 	case o.Kill != nil:
-		if c := s.commands[o.Kill.Seq]; c != nil && c.reason == stopNone && c.exitedAt == 0 {
-			s.terminate(c, o.Kill.Reason, boottime())
+		if c := s.commands[o.Kill.Seq]; c != nil {
+			s.kill(c, o.Kill, boottime())
 		}
 	case o.Follow != nil:
 		if c := s.commands[o.Follow.Seq]; c != nil {
@@ -234,6 +234,17 @@ func (s *supervisor) take(e event) {
 	s.out.add(report{Started: &startedReport{Seq: c.order.Seq, Process: c.process, At: int64(c.startedAt), Note: c.note}})
 	if c.reason != stopNone { // killed while it was being started
 		s.terminate(c, c.reason, boottime())
+	}
+}
+
+// kill begins the end of a command, or hurries one that has begun.
+func (s *supervisor) kill(c *command, k *killOrder, now time.Duration) {
+	c.hurried = c.hurried || k.Hurry
+	if c.reason == stopNone && c.exitedAt == 0 {
+		s.terminate(c, k.Reason, now)
+	}
+	if k.Hurry && c.killAt != 0 {
+		c.killAt = min(c.killAt, now+c.grace())
 	}
 }
 

@@ -222,7 +222,7 @@ func TestTermComesBeforeKill(t *testing.T) {
 	b := newBench(t)
 	s := b.start(`trap 'echo term; exit 7' TERM; echo ready > ready; while :; do sleep 0.05; done`)
 	b.awaitFile("ready")
-	b.link.stop(s, stopCancel)
+	b.link.stop(s, stopCancel, false)
 	r := receive(t, s.exited, 4*time.Second)
 	if r.Reason != stopCancel || r.Code != 7 || string(r.Stdout) != "term\n" {
 		t.Errorf("got %+v", r)
@@ -237,7 +237,7 @@ func TestTermReachesWhatLeftTheGroup(t *testing.T) {
 		b.lease(time.Hour, time.Hour)
 		s := b.start(`setsid sh -c 'trap "echo term > term; exit" TERM; echo up > up; while :; do sleep 0.02; done' & sleep 300`)
 		b.awaitFile("up")
-		b.link.stop(s, stopCancel)
+		b.link.stop(s, stopCancel, false)
 		if r := receive(t, s.exited, 4*time.Second); r.Reason != stopCancel {
 			t.Errorf("got %+v", r)
 		}

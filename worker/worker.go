@@ -88,6 +88,9 @@ type Worker struct {
 	terms   terms
 	heads   headRoom
 
+	hurried   chan struct{} // closed by Hurry
+	hurryOnce sync.Once
+
 	mu          sync.Mutex
 	session     *session // nil while there is none
 	clusterName string   // the cluster's id, once known
@@ -108,7 +111,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.Name),
-		boot: newBoot(), handlers: map[string]HandlerFunc{},
+		boot: newBoot(), handlers: map[string]HandlerFunc{}, hurried: make(chan struct{}),
 		clock: clusterClock{local: cfg.Clock}, lease: lease{local: cfg.Clock},
 	}
 	w.table = newTable(cfg.Slots)
