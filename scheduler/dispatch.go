@@ -12,7 +12,7 @@ func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch 
 	d := Dispatch{Task: *t}
 	d.Policy, d.Executor, d.JobVersion = l.policy(r, t)
 	if t.HasBody {
-		body, ok := fsm.GetBody(r, refOf(t))
+		body, ok := fsm.GetBody(r, t.Ref())
 		if !ok {
 			return items
 		}
@@ -41,7 +41,7 @@ func (l *loop) send(w *workerState, items []Dispatch) {
 	}
 	mono := l.cfg.Mono()
 	for i := range items {
-		if a := w.active[refOf(&items[i].Task)]; a != nil {
+		if a := w.active[items[i].Task.Ref()]; a != nil {
 			a.sent = mono
 		}
 	}

@@ -9,15 +9,14 @@ import (
 // item is a pending task in memory: in the wheel until it is due, then raised
 // (its record is to be read), then in a ready queue, then being assigned.
 type item struct {
-	ref       fsm.TaskRef
-	priority  job.Priority
-	due       int64
-	version   uint64 // of the record that the queue's shape was computed from
-	handle    wheel.Handle
-	queue     *queue // set while ready
-	pos       int    // index in the queue's heap
-	gone      bool   // taken out while raised
-	assigning bool
+	ref      fsm.TaskRef
+	priority job.Priority
+	due      int64
+	version  uint64 // of the record that the queue's shape was computed from
+	handle   wheel.Handle
+	queue    *queue // set while ready
+	pos      int    // index in the queue's heap
+	gone     bool   // taken out while raised
 }
 
 func (it *item) key() fsm.DueKey {
@@ -65,19 +64,34 @@ func (d *dueWindow) add(ref fsm.TaskRef, p job.Priority, due int64) {
 		d.drop(old)
 	}
 	it := &item{ref: ref, priority: p, due: due}
+	if d.room(it) {
+		d.insert(it)
+	}
+}
+
+// room reports whether a task belongs into memory: its place is before the
+// frontier, and there is room. Where only room is lacking, the frontier moves
+// back to it.
+func (d *dueWindow) room(it *item) bool {
+	p := it.priority
 	if it.key().Compare(d.frontier[p]) >= 0 {
-		return
+		return false
 	}
 	if d.count[p] >= d.max {
 		d.frontier[p] = it.key()
-		return
+		return false
 	}
-	d.insert(it)
+	return true
+}
+
+// hold takes a task into memory without the wheel, since it is due.
+func (d *dueWindow) hold(it *item) {
+	d.known[it.ref] = it
+	d.count[it.priority]++
 }
 
 func (d *dueWindow) insert(it *item) {
-	d.known[it.ref] = it
-	d.count[it.priority]++
+	d.hold(it)
 	it.handle = d.wheel.Add(it.due, it)
 }
 

@@ -18,7 +18,7 @@ func (l *loop) onEvent(e *fsm.Event) {
 	case fsm.EventAttemptEnded:
 		l.onAttemptEnded(e)
 	case fsm.EventEnded:
-		l.due.forget(refOf(e.Task))
+		l.due.forget(e.Task.Ref())
 	case fsm.EventCancelWanted:
 		l.onCancelWanted(e)
 	case fsm.EventWorkerChanged:
@@ -28,27 +28,20 @@ func (l *loop) onEvent(e *fsm.Event) {
 	}
 }
 
-func refOf(t *fsm.Task) fsm.TaskRef { return fsm.TaskRef{Namespace: t.Namespace, ID: t.ID} }
-
 // onPending places a task; one that is due goes straight to its queue, without
 // reading back the record that the event carries.
 func (l *loop) onPending(t *fsm.Task) {
-	ref, p := refOf(t), t.Policy.Priority
+	ref, p := t.Ref(), t.Policy.Priority
 	l.due.forget(ref)
 	if t.Due > l.cfg.Now() {
 		l.due.add(ref, p, t.Due)
 		return
 	}
 	it := &item{ref: ref, priority: p, due: t.Due, version: t.Version}
-	switch {
-	case it.key().Compare(l.due.frontier[p]) >= 0:
-		return
-	case l.due.count[p] >= l.due.max:
-		l.due.frontier[p] = it.key()
+	if !l.due.room(it) {
 		return
 	}
-	l.due.known[ref] = it
-	l.due.count[p]++
+	l.due.hold(it)
 	var s shape
 	if t.Job != "" {
 		r, release := l.cfg.State.Read()
@@ -62,7 +55,7 @@ func (l *loop) onPending(t *fsm.Task) {
 
 // onAssigned dispatches a committed attempt, whoever proposed it.
 func (l *loop) onAssigned(e *fsm.Event) {
-	ref := refOf(e.Task)
+	ref := e.Task.Ref()
 	l.due.forget(ref)
 	r, release := l.cfg.State.Read()
 	defer release()
@@ -85,7 +78,7 @@ func (l *loop) onRunning(e *fsm.Event) {
 	if w == nil {
 		return
 	}
-	ref := refOf(e.Task)
+	ref := e.Task.Ref()
 	if a := w.active[ref]; a != nil && a.ref.Token == e.Token {
 		a.running = true
 		r, release := l.cfg.State.Read()
@@ -99,7 +92,7 @@ func (l *loop) onAttemptEnded(e *fsm.Event) {
 	if w == nil {
 		return
 	}
-	ref := refOf(e.Task)
+	ref := e.Task.Ref()
 	if a := w.earlier[ref]; a != nil && a.ref.Token == e.Token {
 		delete(w.earlier, ref)
 	}
@@ -125,8 +118,7 @@ func (l *loop) onCancelWanted(e *fsm.Event) {
 	if w == nil {
 		return
 	}
-	if a := w.active[refOf(e.Task)]; a != nil && w.session != nil && a.ref.Token == e.Token {
-		a.cancelled = true
+	if a := w.active[e.Task.Ref()]; a != nil && w.session != nil && a.ref.Token == e.Token {
 		l.kill(w, a, KillCancelled)
 	}
 }

@@ -35,8 +35,8 @@ func newHooked(t *testing.T, change ...func(*Config)) (*cluster, *hookLog) {
 	return c, h
 }
 
-// The result of an assign is dropped by a full inbox: l.assigning is never
-// counted down, and after four of them nothing is ever assigned again.
+// An inbox full of hints must not drop the result of an assign: after maxAssigning
+// lost ones nothing would ever be assigned again.
 func TestAssignResultsLostToAFullInboxDontStopTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newHooked(t)
@@ -70,8 +70,8 @@ func TestAssignResultsLostToAFullInboxDontStopTheLoop(t *testing.T) {
 	})
 }
 
-// A worker that comes back while its last life's lease ends is marked lost
-// after it registered, and gets no work as long as it stays connected.
+// A worker that comes back while its last life's lease ends must not be marked
+// lost after it registered: it would get no work as long as it stays connected.
 func TestALeaseThatEndsDuringARegistrationDoesNotLoseTheNewLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newHooked(t)
@@ -100,7 +100,7 @@ func TestALeaseThatEndsDuringARegistrationDoesNotLoseTheNewLife(t *testing.T) {
 }
 
 // A result sent over the old connection commits after the registration and
-// before the loop hears of either: settle files the ended attempt anew.
+// before the loop hears of either: the ended attempt must not be filed anew.
 func TestAResultBesideARegistrationLeaksNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newHooked(t)
@@ -138,7 +138,7 @@ func TestAResultBesideARegistrationLeaksNoSlot(t *testing.T) {
 	})
 }
 
-// Cancelled while its dispatch was lost: it is sent again without the wish.
+// Cancelled while its dispatch was lost: what is sent again comes with the wish.
 func TestACancelledAttemptThatNeverArrivedIsNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -160,7 +160,7 @@ func TestACancelledAttemptThatNeverArrivedIsNotRun(t *testing.T) {
 	})
 }
 
-// The event of a cancel is lost to a full inbox.
+// Where the event of a cancel is lost to a full inbox, the rebuild repeats it.
 func TestACancelLostToAFullInboxReachesTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -181,7 +181,7 @@ func TestACancelLostToAFullInboxReachesTheWorker(t *testing.T) {
 	})
 }
 
-// More than half of MaxLoaded tasks that no worker can run.
+// Tasks that no worker can run, even over half of MaxLoaded, which stops the scan.
 func TestManyTasksWithoutAWorkerDontHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, func(cfg *Config) { cfg.MaxLoaded = 200 })
@@ -202,7 +202,8 @@ func TestManyTasksWithoutAWorkerDontHoldUpOthers(t *testing.T) {
 	})
 }
 
-// A job loses on_disconnect: continue while an attempt of the old version runs.
+// A job loses on_disconnect: continue while an attempt of the old version runs;
+// that attempt may still go on.
 func TestAnAttemptIsJudgedByThePolicyItWasSentWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -227,7 +228,8 @@ func TestAnAttemptIsJudgedByThePolicyItWasSentWith(t *testing.T) {
 	})
 }
 
-// The connection ends while the registration is in flight.
+// The connection ends while the registration is in flight: attached after its end,
+// the session would be sent tasks that nobody receives.
 func TestADeadSessionIsNotAttached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -278,7 +280,8 @@ func TestARebuildGrantsNoEndedLease(t *testing.T) {
 	})
 }
 
-// A dispatch that the worker dropped without a word.
+// A dispatch that the worker dropped without a word is repeated after
+// redispatchAfter.
 func TestADispatchThatGotLostInALiveSessionIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -297,8 +300,8 @@ func TestADispatchThatGotLostInALiveSessionIsSentAgain(t *testing.T) {
 	})
 }
 
-// Servers whose --raft-multiplier (and so lease TTL) differs, as in a
-// rolling change of it.
+// Servers may differ in --raft-multiplier, and so in the lease's time to live, as
+// in a rolling change of it.
 func TestANewLeaderWithAShorterTTLWaitsForTheLongerLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, func(cfg *Config) { cfg.LeaseTTL = 30 * time.Second })
@@ -336,7 +339,7 @@ func (r *refuser) Dispatch(_ uint64, items []Dispatch) {
 			return
 		}
 		r.n.Add(1)
-		ref := fsm.AttemptRef{Ref: refOf(&d.Task), Token: d.Task.Token}
+		ref := fsm.AttemptRef{Ref: d.Task.Ref(), Token: d.Task.Token}
 		go func() { // as server.onGiveBack
 			r.c.sched.Room("w1", 4)
 			time.Sleep(commitDelay)
@@ -345,7 +348,7 @@ func (r *refuser) Dispatch(_ uint64, items []Dispatch) {
 	}
 }
 
-// Refusals at Raft speed (PITFALLS G9).
+// Refusals must not make the loop assign, and Raft commit, without a pause.
 func TestAWorkerThatRefusesEverythingIsNotAskedAtRaftSpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -128,7 +128,7 @@ func (c *cluster) submit(specs ...job.TaskSpec) []fsm.TaskRef {
 		if r.Err != nil {
 			c.t.Fatal(r.Err)
 		}
-		out = append(out, refOf(r.Task))
+		out = append(out, r.Task.Ref())
 	}
 	return out
 }
@@ -271,7 +271,7 @@ func (k *link) Dispatch(_ uint64, items []Dispatch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range items {
-		ref := fsm.AttemptRef{Ref: refOf(&d.Task), Token: d.Task.Token}
+		ref := fsm.AttemptRef{Ref: d.Task.Ref(), Token: d.Task.Token}
 		_, again := m.held[ref]
 		m.starts = append(m.starts, start{at: time.Now(), ref: ref, due: d.Task.Due, boot: m.boot, again: again})
 		m.held[ref] = d.Task.Attempt

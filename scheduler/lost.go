@@ -102,7 +102,7 @@ func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
 // job may have changed since.
 func (l *loop) sentWith(r fsm.Reader, t *fsm.Task) job.Policy {
 	policy, _, version := l.policy(r, t)
-	at, ok := fsm.GetAttempt(r, refOf(t), t.Attempt)
+	at, ok := fsm.GetAttempt(r, t.Ref(), t.Attempt)
 	if t.Job == "" || !ok || at.JobVersion == version {
 		return policy
 	}
@@ -114,7 +114,7 @@ func (l *loop) sentWith(r fsm.Reader, t *fsm.Task) job.Policy {
 }
 
 // armBackstop notes when the leader itself asks for the end of an attempt that
-// its worker should have ended: time-out, grace and 1.5 × the heartbeat.
+// its worker should have ended: after time-out, grace and backstopMargin.
 func (l *loop) armBackstop(r fsm.Reader, w *workerState, ref fsm.TaskRef) {
 	a := w.active[ref]
 	t, ok := fsm.GetTask(r, ref)

@@ -46,7 +46,6 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem) []fsm.AssignItem {
 	for len(candidates) > 0 && q.Len() > 0 && len(items) < maxAssign {
 		w := candidates[0]
 		it := q.pop()
-		it.assigning = true
 		w.reserve(it.ref)
 		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
 		if w.usable() {

@@ -94,7 +94,7 @@ func (q *queue) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (q *queue) Push(x any) {
-	it := x.(*item) //nolint:forcetypeassert // heap.Push is only called with items
+	it := x.(*item) // heap.Push is only called with items
 	it.pos = len(q.items)
 	q.items = append(q.items, it)
 }

@@ -39,20 +39,20 @@ type Config struct {
 
 // The bounds of the loop's memory and of one turn's work.
 const (
-	window          = 10_000                 // ms ahead of now that the wheel is filled
-	maxScan         = 500                    // due index rows read per priority and turn
-	maxRaise        = 500                    // task records read per turn to become ready
-	maxAssign       = 500                    // tasks in one assign
-	maxAssigning    = 4                      // assigns in flight
-	maxInbox        = 100_000                // messages waiting for the loop
-	maxLose         = 500                    // attempts in one lose
-	assignPause     = 100 * time.Millisecond // after an assign that could not be proposed
-	houseInterval   = 500 * time.Millisecond // between looks at leases and back-stops
-	expireInterval  = 2 * time.Second        // between looks for records past their retention
-	redispatchAfter = 10 * time.Second       // an attempt that was sent and has not started
-	maxUnfit        = 100                    // tasks of one shape kept in memory while no connected worker fits it
-	backstopMargin  = 1500 * time.Millisecond
-	backstopRepeat  = 5 * time.Second
+	window          = 10_000                  // ms ahead of now that the wheel is filled
+	maxScan         = 500                     // due index rows read per priority and turn
+	maxRaise        = 500                     // task records read per turn to become ready
+	maxAssign       = 500                     // tasks in one assign
+	maxAssigning    = 4                       // assigns in flight
+	maxInbox        = 100_000                 // messages waiting for the loop
+	maxLose         = 500                     // attempts in one lose
+	assignPause     = 100 * time.Millisecond  // after an assign that could not be proposed
+	houseInterval   = 500 * time.Millisecond  // between looks at leases and back-stops
+	expireInterval  = 2 * time.Second         // between looks for records past their retention
+	redispatchAfter = 10 * time.Second        // an attempt that was sent and has not started
+	maxUnfit        = 100                     // tasks of one shape kept in memory while no connected worker fits it
+	backstopMargin  = 1500 * time.Millisecond // for the report of an attempt that ended in time
+	backstopRepeat  = 5 * time.Second         // between two requests to end the same attempt
 )
 
 // Scheduler is the part of the loop that lives as long as the server; what

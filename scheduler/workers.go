@@ -71,14 +71,13 @@ type workerState struct {
 
 // active is an attempt that a worker holds, or will once its assign commits.
 type active struct {
-	ref       fsm.AttemptRef // Token is zero until committed
-	attempt   uint32
-	boot      string
-	running   bool
-	cancelled bool
-	losing    bool          // a lose is proposed
-	sent      time.Duration // when it was last dispatched, by Mono
-	backstop  time.Duration // when to kill it, by Mono; 0: never
+	ref      fsm.AttemptRef // Token is zero until committed
+	attempt  uint32
+	boot     string
+	running  bool
+	losing   bool          // a lose is proposed
+	sent     time.Duration // when it was last dispatched, by Mono
+	backstop time.Duration // when to kill it, by Mono; 0: never
 	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:
 	// its lease has not ended. See loseEnded.
 	lostAt time.Duration
@@ -339,7 +338,7 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 	}
 	l.send(w, again)
 	for i := range again { // the wish may be older than the session
-		l.remind(r, w, w.active[refOf(&again[i].Task)])
+		l.remind(r, w, w.active[again[i].Task.Ref()])
 	}
 }
 
