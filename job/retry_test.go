@@ -17,8 +17,8 @@ func noJitter(initial Duration, factor float64, limit Duration) Retry {
 	return Retry{MaxRetries: new(5), Initial: initial, Factor: factor, Cap: limit, Jitter: ptr(0.0)}
 }
 
-// K5-01: back-off overflows past the cap.
-func TestK5_01_BackoffNeverOverflows(t *testing.T) {
+// However often the delay doubles, it must neither overflow nor pass the cap.
+func TestDelayNeverOverflows(t *testing.T) {
 	r := noJitter(30*ms, 2, 1000*ms)
 	var got []Duration
 	before := Duration(0)
@@ -40,8 +40,7 @@ func TestK5_01_BackoffNeverOverflows(t *testing.T) {
 	}
 }
 
-// K5-02: jitter breaks the cap.
-func TestK5_02_JitterStaysBelowTheCap(t *testing.T) {
+func TestJitterStaysBelowTheCap(t *testing.T) {
 	r := Retry{MaxRetries: new(20), Initial: 100 * ms, Factor: 2, Cap: 500 * ms, Jitter: ptr(0.5)}
 	for i := range 10_000 {
 		if d := r.Delay(10, float64(i)/10_000); d < 250*ms || d > 500*ms {
@@ -59,8 +58,7 @@ func TestK5_02_JitterStaysBelowTheCap(t *testing.T) {
 	}
 }
 
-// K5-03: first retry without delay, all others off by one.
-func TestK5_03_FirstRetryWaitsTheInitialDelay(t *testing.T) {
+func TestFirstRetryWaitsTheInitialDelay(t *testing.T) {
 	r := noJitter(100*ms, 2, 0)
 	for i, want := range []Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms} {
 		if d := r.Delay(i+1, 0.5); d != want {
@@ -77,9 +75,9 @@ func TestK5_03_FirstRetryWaitsTheInitialDelay(t *testing.T) {
 	}
 }
 
-// K5-04: time-out 0 and very large time-outs. axd's choice: absent and 0 both
-// mean no limit.
-func TestK5_04_TimeoutZeroAndVeryLarge(t *testing.T) {
+// Absent and 0 both mean no limit; a very large time-out must not wrap to a short
+// one.
+func TestTimeoutZeroAndVeryLarge(t *testing.T) {
 	cases := []struct {
 		in   string
 		want Duration
@@ -109,8 +107,8 @@ func TestK5_04_TimeoutZeroAndVeryLarge(t *testing.T) {
 	}
 }
 
-// K5-05: delay above 24.8 days fires at once.
-func TestK5_05_LongDelaysAreExact(t *testing.T) {
+// A delay of more milliseconds than an int32 holds, 24.8 days, must not fire at once.
+func TestLongDelaysAreExact(t *testing.T) {
 	const now = 1_796_000_000_000
 	cases := []struct {
 		delay string

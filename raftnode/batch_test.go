@@ -170,7 +170,7 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-// Raft may never answer (D10): the caller is told in time, the entry still
+// Raft may never answer: the caller is told in time, the entry still
 // counts as in flight, and who waits behind it is known not to be committed.
 func TestBatcherDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

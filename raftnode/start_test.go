@@ -163,7 +163,7 @@ func sendSnapshot(t *testing.T, to *snapshots, index, term uint64) {
 	}
 }
 
-// D5: a snapshot inside a log that conflicts with it is installed, then the log
+// A snapshot inside a log that conflicts with it is installed, then the log
 // goes and the process ends; without that raft asks for snapshots for ever.
 func TestRestoreOntoLogs(t *testing.T) {
 	for name, tt := range map[string]struct {

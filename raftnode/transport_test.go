@@ -98,7 +98,7 @@ func TestHeartbeatsHaveNoFastPath(t *testing.T) {
 	})
 }
 
-// D2: a sender that dies silently in the middle of a snapshot frees the
+// A sender that dies silently in the middle of a snapshot frees the
 // receiver's main loop in bounded time, and draining the rest costs no more.
 func TestStalledSenderFreesTheReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
