@@ -22,7 +22,7 @@ const (
 
 func openBench(b *testing.B) Store {
 	b.Helper()
-	s, err := Open(vfs.Default, filepath.Join(b.TempDir(), "state"), Options{Create: true})
+	s, err := openEngine(vfs.Default, filepath.Join(b.TempDir(), "state"), Options{Create: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func BenchmarkMillionTasks(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "ms/adopt")
-		b.ReportMetric(float64(h.Size())/(1<<20), "MiB-disk")
+		b.ReportMetric(h.State().Metrics()["disk_bytes"]/(1<<20), "MiB-disk")
 		b.ReportMetric(float64(resident(b))/(1<<20), "MiB-resident")
 	}
 }

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 	twins := map[string]func() Store{
 		"memory": func() Store { return NewMemory() },
 		"pebble": func() Store {
-			s, err := Open(vfs.NewMem(), "state", small(t))
+			s, err := openEngine(vfs.NewMem(), "state", small(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func rowsOf(r fsm.Reader) map[string]string {
 
 // Views may be read while the one batch writes and commits.
 func TestViewsBesideBatch(t *testing.T) {
-	engine, err := Open(vfs.NewMem(), "state", small(t))
+	engine, err := openEngine(vfs.NewMem(), "state", small(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestViewsBesideBatch(t *testing.T) {
 func TestBlocksAreCached(t *testing.T) {
 	opts := small(t)
 	opts.MemTableBytes, opts.CacheBytes = 1<<20, 1<<20
-	s, err := Open(vfs.NewMem(), "state", opts)
+	s, err := openEngine(vfs.NewMem(), "state", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestBlocksAreCached(t *testing.T) {
 // Both twins' checkpoints open as the state they were made of.
 func TestCheckpointOpens(t *testing.T) {
 	dir := t.TempDir()
-	engine, err := Open(vfs.Default, filepath.Join(dir, "live"), small(t))
+	engine, err := openEngine(vfs.Default, filepath.Join(dir, "live"), small(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestCheckpointOpens(t *testing.T) {
 			set(s, "later", "row")
 			opts := small(t)
 			opts.Create = false
-			copied, err := Open(vfs.Default, at, opts)
+			copied, err := openEngine(vfs.Default, at, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,25 +276,14 @@ func TestCheckpointOpens(t *testing.T) {
 }
 
 func TestOpenRefusesAbsentState(t *testing.T) {
-	if _, err := Open(vfs.NewMem(), "state", Options{}); err == nil {
+	if _, err := openEngine(vfs.NewMem(), "state", Options{}); err == nil {
 		t.Fatal("an absent state was created")
 	}
 }
 
-func TestMemoryCrashLosesWhatWasNotFlushed(t *testing.T) {
-	m := NewMemory()
-	want := fill(m, 10)
-	if err := m.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	set(m, "key-00000001", "changed")
-	m.Crash()
-	checkRows(t, m, want)
-}
-
 // Close waits for readers; a view stays valid until it is closed.
 func TestCloseWaitsForViews(t *testing.T) {
-	s, err := Open(vfs.NewMem(), "state", small(t))
+	s, err := openEngine(vfs.NewMem(), "state", small(t))
 	if err != nil {
 		t.Fatal(err)
 	}

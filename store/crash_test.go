@@ -59,7 +59,7 @@ func TestCrashLeavesPrefixOfBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		opts := small(t)
-		empty, err := Open(c.mem, "d/state", opts) // crashes while it is made are TestHomeCrash's
+		empty, err := openEngine(c.mem, "d/state", opts) // crashes while it is made are TestHomeCrash's
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestCrashLeavesPrefixOfBatches(t *testing.T) {
 		if err := (disk{c.mem}).syncDir("d"); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(c.fs(), "d/state", opts)
+		s, err := openEngine(c.fs(), "d/state", opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func checkPrefix(t *testing.T, fs vfs.FS, states []map[string]string, least int)
 	t.Helper()
 	opts := small(t)
 	opts.Create = false
-	s, err := Open(fs, "d/state", opts)
+	s, err := openEngine(fs, "d/state", opts)
 	if err != nil {
 		t.Errorf("open after the crash: %v", err)
 		return
@@ -279,7 +279,7 @@ func checkSnapshot(t *testing.T, h *Home, m SnapshotMeta, states []map[string]st
 	if _, err := Verify(bytes.NewReader(readAll(t, h, m.ID))); err != nil {
 		t.Errorf("snapshot %s: %v", m.ID, err)
 	}
-	copied, err := Open(h.fs.FS, h.fs.PathJoin(h.snapshotPath(m.ID), stateDir), h.opts)
+	copied, err := openEngine(h.fs.FS, h.fs.PathJoin(h.snapshotPath(m.ID), stateDir), h.opts)
 	if err != nil {
 		t.Errorf("snapshot %s: %v", m.ID, err)
 		return
@@ -318,7 +318,7 @@ func TestMarkerFollowsManifest(t *testing.T) {
 		return nil
 	}))
 	for range 2 {
-		s, err := Open(fs, "d/state", small(t))
+		s, err := openEngine(fs, "d/state", small(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +348,7 @@ func TestCurrentNamesWhatIsDurable(t *testing.T) {
 		named = append(named, c)
 		opts := small(t)
 		opts.Create = false
-		live, err := Open(crashed, fmt.Sprintf("home/%s%d", livePrefix, c.Live), opts)
+		live, err := openEngine(crashed, fmt.Sprintf("home/%s%d", livePrefix, c.Live), opts)
 		if err != nil {
 			t.Errorf("state that CURRENT names: %v", err)
 		} else {

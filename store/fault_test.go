@@ -28,7 +28,7 @@ func TestFailedReadIsFatal(t *testing.T) {
 	fs, failing := failingFS(vfs.NewMem(), func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileReadAt })
 	opts := small(t)
 	opts.Fatal = func(err error) { panic(err) }
-	s, err := Open(fs, "state", opts)
+	s, err := openEngine(fs, "state", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestFailedFlushIsFatal(t *testing.T) {
 		failing.Store(false) // in production the process ends here
 		fatal <- err
 	}
-	s, err := Open(fs, "state", opts)
+	s, err := openEngine(fs, "state", opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -256,36 +256,6 @@ func (h *Home) Free() (bytes uint64, ratio float64, err error) {
 	return usage.AvailBytes, float64(usage.AvailBytes) / float64(usage.TotalBytes), nil
 }
 
-// Size returns the bytes that the live state and the snapshots take on disk;
-// tables that they share by hard links count once.
-func (h *Home) Size() int64 {
-	type table struct{ lineage, name string }
-	seen := map[table]bool{}
-	var total int64
-	add := func(lineage, name string, size int64) {
-		if t := (table{lineage, name}); !seen[t] {
-			seen[t] = true
-			total += size
-		}
-	}
-	h.mu.Lock()
-	live := h.current.Live
-	for _, s := range h.snaps {
-		for _, f := range s.record.Files {
-			add(s.lineage(h.current), f.Name, f.Size)
-		}
-	}
-	h.mu.Unlock()
-	files, err := h.fs.sizes(h.livePath(live))
-	if err != nil {
-		return total // replaced by an Install in between: the next call will tell
-	}
-	for name, size := range files {
-		add(lineageOf(live), name, size)
-	}
-	return total
-}
-
 // Close flushes and closes the live state; it waits until every view has been
 // closed.
 func (h *Home) Close() error {

@@ -324,25 +324,12 @@ func TestInstallFailsAndLeavesTheOldState(t *testing.T) {
 	closeAll(t, from, to)
 }
 
-// Shared tables count once, and free space comes from the file system.
-func TestSizeAndFree(t *testing.T) {
+// Free space comes from the file system.
+func TestFree(t *testing.T) {
 	fs := vfs.NewMem()
-	opts := small(t)
-	opts.MemTableBytes = 16 << 20 // one table, so that no compaction replaces it
-	h, err := OpenHome(fs, "home", opts)
+	h, err := OpenHome(fs, "home", small(t))
 	if err != nil {
 		t.Fatal(err)
-	}
-	fill(h.State(), 20_000)
-	if err := h.State().Flush(); err != nil {
-		t.Fatal(err)
-	}
-	alone := h.Size()
-	for i := range uint64(3) {
-		takeSnapshot(t, h, i, 1)
-	}
-	if with := h.Size(); with < alone || with > alone+alone/5 {
-		t.Errorf("%d bytes alone, %d with three snapshots of the same tables", alone, with)
 	}
 	if _, ratio, err := h.Free(); err != nil || ratio != 1 {
 		t.Errorf("a file system that can't tell: ratio %v, %v", ratio, err)

@@ -10,12 +10,11 @@ import (
 )
 
 // Memory is the in-memory twin of the store on disk: the same behaviour,
-// without durability. A Flush marks what a Crash would leave.
+// without durability.
 type Memory struct {
-	mu      sync.Mutex
-	rows    *btree.BTreeG[row] // committed; changed only by replacing it
-	durable *btree.BTreeG[row] // as of the last Flush
-	views   int
+	mu    sync.Mutex
+	rows  *btree.BTreeG[row] // committed; changed only by replacing it
+	views int
 }
 
 type row struct{ key, value []byte }
@@ -25,8 +24,7 @@ const memoryDegree = 32
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	rows := btree.NewG(memoryDegree, func(a, b row) bool { return bytes.Compare(a.key, b.key) < 0 })
-	return &Memory{rows: rows, durable: rows.Clone()}
+	return &Memory{rows: btree.NewG(memoryDegree, func(a, b row) bool { return bytes.Compare(a.key, b.key) < 0 })}
 }
 
 // clone is O(1): the trees share nodes until one of them writes.
@@ -49,26 +47,11 @@ func (m *Memory) Batch() Batch {
 	return &memoryBatch{memoryReader: memoryReader{rows: m.clone()}, m: m}
 }
 
-// Flush marks everything committed so far as what a Crash leaves.
-func (m *Memory) Flush() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.durable = m.rows.Clone()
-	return nil
-}
+// Flush does nothing.
+func (m *Memory) Flush() error { return nil }
 
-// Crash drops what was committed since the last Flush. No batch may be open.
-func (m *Memory) Crash() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.rows = m.durable.Clone()
-}
-
-// Checkpoint writes the state to dir on disk, in the form that Open reads.
+// Checkpoint writes the state to dir on disk, in the form of the store there.
 func (m *Memory) Checkpoint(dir string) error {
-	if err := m.Flush(); err != nil {
-		return err
-	}
 	if _, err := vfs.Default.Stat(dir); err == nil {
 		return fmt.Errorf("checkpoint state to %s: the directory exists", dir)
 	}

@@ -10,14 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Open opens the state in dir, or creates it where opts.Create allows that. A
-// crash leaves what was committed before some moment, never a part of a batch:
-// everything up to the last Flush or Checkpoint, and maybe more.
-func Open(fs vfs.FS, dir string, opts Options) (Store, error) {
-	return openEngine(fs, dir, opts)
-}
-
-// engine is the store on Pebble.
+// engine is the store on Pebble. A crash leaves what was committed before some
+// moment, never a part of a batch: everything up to the last Flush or Checkpoint,
+// and maybe more.
 type engine struct {
 	db   *pebble.DB
 	opts Options
@@ -30,6 +25,7 @@ type engine struct {
 	err     error // of closing, set before closed is closed
 }
 
+// openEngine opens the state in dir, or creates it where opts.Create allows that.
 func openEngine(fs vfs.FS, dir string, opts Options) (*engine, error) {
 	opts = opts.withDefaults()
 	db, err := pebble.Open(dir, opts.engine(orderedFS{fs}))

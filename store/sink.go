@@ -18,9 +18,6 @@ type Checkpoint struct {
 	applied uint64
 }
 
-// Applied is the index that the caller of Home.Checkpoint gave.
-func (c *Checkpoint) Applied() uint64 { return c.applied }
-
 // Discard removes the checkpoint, unless a Sink has adopted it.
 func (c *Checkpoint) Discard() error {
 	if c.dir == "" {

@@ -1,10 +1,6 @@
 package store
 
-import (
-	"io"
-
-	"github.com/axd-project/axd/fsm"
-)
+import "github.com/axd-project/axd/fsm"
 
 // Store is an ordered key-value state. View and Batch may be used at the same
 // time; there is at most one open batch.
@@ -20,6 +16,7 @@ type Store interface {
 	Checkpoint(dir string) error
 	// Metrics returns figures for /metrics: bytes on disk, memory, read amplification.
 	Metrics() map[string]float64
+	// Close waits until every view has been closed. What was committed is durable.
 	Close() error
 }
 
@@ -34,7 +31,7 @@ type Batch interface {
 	fsm.Tx
 	// Commit makes the writes visible at once and durable with the next flush.
 	Commit()
-	// Discard drops the writes. It does nothing after Commit.
+	// Discard drops the writes. It does nothing after Discard or Commit.
 	Discard()
 }
 
@@ -47,6 +44,3 @@ type SnapshotMeta struct {
 	Size    int64  // of the tar stream
 	Extra   []byte // Raft's configuration and versions, opaque here
 }
-
-// snapshots streams and receives checkpoints; see home.go.
-var _ io.Closer = (Store)(nil)
