@@ -30,7 +30,7 @@ type stream struct {
 	tail       tail
 	generation uint64 // of the follow that wants chunks; 0: nobody
 	wait       bool   // for the follower, instead of dropping
-	stalled    bool   // it waited in vain
+	stalled    bool   // it waited in vain, and nothing was taken since
 	hurried    bool   // the command has ended
 	sent       int64  // cost of this generation's chunks
 	taken      int64  // of these
@@ -72,7 +72,7 @@ func (s *stream) take(b []byte) {
 		ok, room := s.offer(c)
 		switch {
 		case ok:
-			s.skipped, s.stalled = 0, false
+			s.skipped = 0
 			return
 		case !s.wait || s.stalled:
 			s.skipped += int64(len(b))
@@ -152,7 +152,7 @@ func (s *stream) took(generation uint64, taken int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if generation == s.generation && taken > s.taken {
-		s.taken = min(taken, s.sent)
+		s.taken, s.stalled = min(taken, s.sent), false
 		s.signal()
 	}
 }
