@@ -81,8 +81,8 @@ func (d *dataDir) read(name string) error {
 		return fmt.Errorf("reading %s: %w", d.file(), err)
 	}
 	if err := json.Unmarshal(b, &d.id); err != nil {
-		return fmt.Errorf("%s is damaged (%w); restore it from another copy, or empty the directory and let the "+
-			"server join again", d.file(), err)
+		return job.Conflict("data-dir", "has a damaged server.json ("+err.Error()+"); restore it from another copy, or empty "+
+			"the directory and let the server join again", d.path)
 	}
 	if d.id.Format > dataFormat {
 		return job.Conflict("data-dir", fmt.Sprintf("was written by a newer axd (format %d, this build knows %d); "+
