@@ -17,8 +17,8 @@ import (
 	"github.com/axd-project/axd/store"
 )
 
-// Config is what a replica needs. Zero durations and sizes take the defaults
-// that Open documents. The functions may be called before Open returns.
+// Config is what a replica needs. Zero durations and sizes take their defaults.
+// The functions may be called before Open returns.
 type Config struct {
 	Name    string // the server's stable id
 	Address string // host:port that others dial, put into Raft's configuration as a hint
@@ -91,17 +91,17 @@ type Node struct {
 	cfg Config
 	log *logStore
 
-	raft      *raft.Raft
-	running   atomic.Pointer[raft.Raft] // set once, for goroutines older than Open's return
-	transport *transport
-	snaps     *snapshots
-	applier   *applier
-	batch     *batcher
-	leading   *leadership
-	shooter   *snapshotter
-	confirmer confirmer
-	watching  atomic.Bool // a transfer
-	removed   chan struct{}
+	raft        *raft.Raft
+	running     atomic.Pointer[raft.Raft] // set once, for goroutines older than Open's return
+	transport   *transport
+	snaps       *snapshots
+	applier     *applier
+	batch       *batcher
+	leading     *leadership
+	snapshotter *snapshotter
+	confirmer   confirmer
+	watching    atomic.Bool // a transfer
+	removed     chan struct{}
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -276,15 +276,3 @@ func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 
 // Applied returns the index of the last entry applied to the state.
 func (n *Node) Applied() uint64 { return n.applier.applied.get() }
-
-// Chain returns the state's hash chain and the index it stands at. Servers with
-// equal indices and different chains have diverged.
-func (n *Node) Chain() (index, hash uint64) {
-	v := n.View()
-	defer v.Close()
-	info := fsm.ReadInfo(v)
-	return info.Applied, info.Chain
-}
-
-// Snapshot makes a snapshot now. It does nothing when there is nothing new.
-func (n *Node) Snapshot(ctx context.Context) error { return n.shooter.take(ctx) }

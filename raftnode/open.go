@@ -167,13 +167,13 @@ func (n *Node) start(m machine) error {
 	n.log.enter(guardArmed)
 	n.confirmer.ask = n.confirmRound
 	n.batch = newBatcher(n.raft, n.cfg.Now, n.cfg.ElectionTimeout)
-	n.shooter = &snapshotter{
+	n.snapshotter = &snapshotter{
 		raft: n.raft, home: n.cfg.Home, snaps: n.snaps, log: n.log,
 		every: n.cfg.SnapshotBytes, trailing: n.cfg.TrailingBytes, warn: n.cfg.Logger.Warn,
 	}
 	go n.leading.run()
 	go n.batch.run()
-	n.tasks.Go(func() { n.shooter.run(n.ctx) })
+	n.tasks.Go(func() { n.snapshotter.run(n.ctx) })
 	n.tasks.Go(func() { n.observe(n.ctx) })
 	return nil
 }

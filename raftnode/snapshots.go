@@ -200,7 +200,7 @@ func (t *snapshotter) run(ctx context.Context) {
 	}
 }
 
-// take makes one snapshot now.
+// take makes one snapshot now. It does nothing when there is nothing new.
 func (t *snapshotter) take(ctx context.Context) error {
 	select {
 	case <-t.home.FlushSoon(): // so that the checkpoint, which stops apply, is short

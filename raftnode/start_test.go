@@ -27,7 +27,7 @@ func TestPowerLossReplaysTheLog(t *testing.T) {
 	m.fs = disk
 	c.startAll()
 	first := c.mustSubmit("k", 10, 100)
-	if err := m.Snapshot(t.Context()); err != nil {
+	if err := m.snapshotter.take(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	second := c.mustSubmit("l", 10, 100)
@@ -49,7 +49,7 @@ func grow(t *testing.T) (*cluster, *member) {
 	c.startAll()
 	c.mustSubmit("k", 10, 100)
 	m := c.members["a"]
-	if err := m.Snapshot(t.Context()); err != nil {
+	if err := m.snapshotter.take(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.mustSubmit("l", 10, 100)

@@ -66,8 +66,7 @@ type progress struct {
 	term     uint64 // in which the peer answered
 	match    uint64 // its log equals the leader's up to here
 	heard    time.Time
-	advanced time.Time // match rose
-	installs int       // snapshots sent since it last took an entry
+	installs int // snapshots sent since it last took an entry
 }
 
 // newTransport starts a transport. resolve finds a server's address; member
@@ -184,20 +183,19 @@ func (t *transport) rejected(id raft.ServerID, term uint64) {
 }
 
 func (t *transport) heard(id raft.ServerID, term, match uint64) {
-	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[id]
 	if p == nil || p.term < term {
-		p = &progress{term: term, advanced: now}
+		p = &progress{term: term}
 		t.peers[id] = p
 	}
 	if p.term > term {
 		return
 	}
-	p.heard = now
+	p.heard = time.Now()
 	if match > p.match {
-		p.match, p.advanced, p.installs = match, now, 0
+		p.match, p.installs = match, 0
 	}
 }
 
