@@ -10,15 +10,20 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/job"
 )
 
+// hurryTime is what a command has after a second signal to end what it can.
+const hurryTime = 2 * time.Second
+
 // daemon makes a long-running command: it completes the settings, ends ctx on
-// SIGINT or SIGTERM, and ends the process at once on a second one.
-func daemon(fn func(ctx context.Context) error) func(*cobra.Command, []string) error {
+// SIGINT or SIGTERM, and closes hurry on a second one; the process then ends
+// after hurryTime, or at once on a third.
+func daemon(fn func(ctx context.Context, hurry <-chan struct{}) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if err := settings(cmd); err != nil {
 			return &runError{code: exitCode(err), err: err}
@@ -28,26 +33,42 @@ func daemon(fn func(ctx context.Context) error) func(*cobra.Command, []string) e
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		defer signal.Stop(signals)
-		done := make(chan struct{})
+		done, hurry := make(chan struct{}), make(chan struct{})
 		defer close(done)
-		go func() {
-			for first := true; ; first = false {
-				select {
-				case s := <-signals:
-					if n, ok := s.(syscall.Signal); ok && !first {
-						// The default action won't do: process 1 of a container has none.
-						os.Exit(128 + int(n))
-					}
-					cancel()
-				case <-done:
-					return
-				}
-			}
-		}()
-		if err := ignoreCancel(fn(ctx)); err != nil {
+		go obey(signals, cancel, hurry, done)
+		if err := ignoreCancel(fn(ctx, hurry)); err != nil {
 			return &runError{code: exitCode(err), err: err}
 		}
 		return nil
+	}
+}
+
+// obey acts on signals until done is closed. The default action won't do: process
+// 1 of a container has none.
+func obey(signals <-chan os.Signal, cancel context.CancelFunc, hurry chan<- struct{}, done <-chan struct{}) {
+	var late <-chan time.Time
+	code := 0
+	for count := 1; ; {
+		select {
+		case s := <-signals:
+			if n, ok := s.(syscall.Signal); ok {
+				code = 128 + int(n)
+			}
+			switch count {
+			case 1:
+				cancel()
+			case 2:
+				close(hurry)
+				late = time.After(hurryTime)
+			default:
+				os.Exit(code)
+			}
+			count++
+		case <-late:
+			os.Exit(code)
+		case <-done:
+			return
+		}
 	}
 }
 

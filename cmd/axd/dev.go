@@ -48,14 +48,14 @@ Raft and gossip take the two ports after that of --http.`,
 	f.StringVar(&d.dataDir, "data-dir", "./axd-data", "`directory` for everything that is kept")
 	f.IntVar(&d.slots, "slots", 0, "attempts at one time (default: twice the CPUs)")
 	d.log.flags(cmd, "warn")
-	cmd.RunE = daemon(func(ctx context.Context) error {
+	cmd.RunE = daemon(func(ctx context.Context, hurry <-chan struct{}) error {
 		tuneMemory()
-		return d.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return d.run(ctx, hurry, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	})
 	return cmd
 }
 
-func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (d *dev) run(ctx context.Context, hurry <-chan struct{}, stdout, stderr io.Writer) error {
 	rpc, gossip, err := nextPorts(d.http)
 	if err == nil {
 		err = errors.Join(checkDataDir(d.dataDir), d.checkListeners(d.http, rpc, gossip))
@@ -95,7 +95,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		case <-workerCtx.Done():
 			return nil
 		}
-		return ignoreCancel(w.Run(workerCtx))
+		return ignoreCancel(runWorker(workerCtx, hurry, w))
 	})
 	group.Go(func() error { return d.announce(workerCtx, s, stdout) })
 	return group.Wait()

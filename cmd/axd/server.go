@@ -53,7 +53,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	f.Var(&retention, "retention", "how long ended tasks are kept")
 	f.Lookup("retention").DefValue = "7d"
 	log.flags(cmd, "info")
-	cmd.RunE = daemon(func(ctx context.Context) error {
+	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
 		tuneMemory()
 		if retention <= 0 {
 			return usage("--retention", "must be more than 0")

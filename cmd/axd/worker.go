@@ -25,7 +25,7 @@ func newWorker() *cobra.Command {
 commands and HTTP requests, as the user that started it.
 
 A worker that gets SIGTERM or Ctrl-C takes nothing new and lets attempts finish
-for --drain-time; a second signal ends it at once. It finds the leader by
+for --drain-time; a second signal ends and gives back what still runs. It finds the leader by
 gossip: --join names the gossip address of one or more servers.
 
 Settings come from flags, AXD_* variables and the YAML file of --config, in
@@ -44,7 +44,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	drain = durationFlag(30 * time.Second)
 	f.Var(&drain, "drain-time", "how long a stop waits for attempts")
 	log.flags(cmd, "info")
-	cmd.RunE = daemon(func(ctx context.Context) error {
+	cmd.RunE = daemon(func(ctx context.Context, hurry <-chan struct{}) error {
 		if len(cfg.Join) == 0 {
 			return usage("--join", "must name the gossip address of at least one server, such as 127.0.0.1:7482")
 		}
@@ -61,7 +61,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		if err != nil {
 			return err
 		}
-		return w.Run(ctx)
+		return runWorker(ctx, hurry, w)
 	})
 	cmd.AddCommand(newWorkerList(), newWorkerDrain(), newWorkerResume(), newWorkerForget())
 	return cmd
@@ -157,4 +157,18 @@ func newWorkerForget() *cobra.Command {
 		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: worker %s forgotten\n", args[0])
 		return err
 	})
+}
+
+// runWorker runs a worker; hurry cuts its drain short.
+func runWorker(ctx context.Context, hurry <-chan struct{}, w *worker.Worker) error {
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-hurry:
+			w.Hurry()
+		case <-done:
+		}
+	}()
+	return w.Run(ctx)
 }
