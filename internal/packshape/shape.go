@@ -11,7 +11,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// The limits of what is accepted, below which nothing that axd writes lies.
+// The limits of what is accepted, which nothing that axd writes exceeds.
 const (
 	maxDepth    = 16      // nesting of arrays and maps
 	maxElements = 1 << 16 // of one array or map
