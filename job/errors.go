@@ -63,7 +63,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Field == "" && t.Rule == ""
 }
 
-// Sentinels to compare with errors.Is. They match every Error of their code.
+// Sentinels to compare with errors.Is: each matches every Error of its code.
 var (
 	ErrInvalid             = &Error{Code: CodeInvalid}
 	ErrNotFound            = &Error{Code: CodeNotFound}
@@ -71,7 +71,6 @@ var (
 	ErrIdempotencyMismatch = &Error{Code: CodeIdempotencyMismatch}
 	ErrTooLarge            = &Error{Code: CodeTooLarge}
 	ErrQuotaExceeded       = &Error{Code: CodeQuotaExceeded}
-	ErrStale               = &Error{Code: CodeStale}
 	ErrNoLeader            = &Error{Code: CodeNoLeader}
 	ErrOverloaded          = &Error{Code: CodeOverloaded}
 	ErrUnknownOutcome      = &Error{Code: CodeUnknownOutcome}

@@ -6,7 +6,6 @@ import "time"
 const (
 	DefaultGrace             = Duration(5 * time.Second)
 	DefaultIdempotencyWindow = Duration(24 * time.Hour)
-	DefaultMethod            = "POST" // of an http executor
 )
 
 // Merge returns p with every field that over sets taken from over: a task's

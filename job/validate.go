@@ -107,7 +107,7 @@ func (t TaskSpec) Validate() *Error {
 	if e := t.validateTimes(); e != nil {
 		return e
 	}
-	return ValidateIdempotencyKey(t.IdempotencyKey)
+	return validateIdempotencyKey(t.IdempotencyKey)
 }
 
 func (t TaskSpec) validateTimes() *Error {
@@ -124,8 +124,8 @@ func (t TaskSpec) validateTimes() *Error {
 	return nil
 }
 
-// ValidateIdempotencyKey checks a key; an empty one means none.
-func ValidateIdempotencyKey(key string) *Error {
+// validateIdempotencyKey checks a key; an empty one means none.
+func validateIdempotencyKey(key string) *Error {
 	if len(key) > MaxIdempotencyKey || !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
 		return Invalid("idempotency_key", "must be 1 to 255 bytes of UTF-8 without control characters", key)
 	}
