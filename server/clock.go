@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/axd-project/axd/rpc"
 )
 
 // boottime is a monotonic clock that counts suspend, unlike Go's own.
@@ -24,7 +26,7 @@ const (
 	clockStep     = time.Second // a forward correction above it steps, everything else is slewed
 	clockSlewRate = 20          // slewed at most 1 ms per 20 ms
 	clockInterval = 10 * time.Second
-	clockTimeout  = time.Second // for asking one server
+	askTimeout    = time.Second // for asking one server
 	clockVotes    = 3           // clocks that make a median worth following, where there are as many
 )
 
@@ -159,6 +161,20 @@ func (s *Server) clockOffset(ctx context.Context) (offset time.Duration, sure bo
 		return 0, false, errNoQuorum
 	}
 	return median(offsets), len(offsets) >= min(voters, clockVotes), nil
+}
+
+// peerOffset asks a server for its wall clock and returns the distance to this
+// server's, with half the round trip taken off.
+func (s *Server) peerOffset(ctx context.Context, name, address string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	before, sent := s.clock.wall(), s.clock.mono()
+	var reply rpc.ClockReply
+	if err := s.peers.Call(ctx, s.address(name, address), rpc.MethodClock, rpc.Empty{}, &reply); err != nil {
+		return 0, err
+	}
+	halfway := before.Add((s.clock.mono() - sent) / 2)
+	return time.UnixMilli(reply.UnixMS).Sub(halfway), nil
 }
 
 const unknownOffset = time.Duration(-1 << 63)

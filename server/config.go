@@ -26,7 +26,7 @@ type Config struct {
 
 	RaftMultiplier int            // stretches Raft's time-outs: 1 to 10; default 1
 	Retention      time.Duration  // of ended tasks; default 7 days
-	LeaseTTL       time.Duration  // of workers; default 10s
+	LeaseTTL       time.Duration  // of workers; default 10s, longer where RaftMultiplier is above 2
 	Version        string         // of this build
 	Logger         *slog.Logger   // default: slog.Default()
 	Exit           func(code int) // ends the process when it must; default os.Exit

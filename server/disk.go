@@ -38,8 +38,8 @@ func (s *Server) watchDisk(ctx context.Context) {
 	}
 }
 
-// room refuses what grows the state while the disk is nearly full.
-func (s *Server) room(grows bool) error {
+// checkDisk refuses what grows the state while the disk is nearly full.
+func (s *Server) checkDisk(grows bool) error {
 	if grows && s.diskFull.Load() {
 		return job.Errorf(job.CodeDiskFull, "less than 5 % of the disk of server "+s.cfg.Name+
 			" is free, so it takes nothing new; free some space, or shorten --retention")

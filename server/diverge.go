@@ -52,7 +52,7 @@ func (s *Server) askSums(ctx context.Context, index uint64) map[string]uint64 {
 			continue
 		}
 		var reply rpc.SumReply
-		ask, cancel := context.WithTimeout(ctx, clockTimeout)
+		ask, cancel := context.WithTimeout(ctx, askTimeout)
 		err := s.peers.Call(ask, s.address(srv.Name, srv.Address), rpc.MethodSum, rpc.Empty{}, &reply)
 		cancel()
 		if err == nil && reply.Index == index {

@@ -254,7 +254,7 @@ func (s *Server) provenDead(ctx context.Context, member raftnode.Server, newcome
 func (s *Server) knownAddresses(member raftnode.Server) []string {
 	out := []string{member.Address}
 	if last, ok := s.dialled.Load(member.Name); ok && last != member.Address {
-		out = append(out, last.(string)) //nolint:forcetypeassert // dialRaft stores strings
+		out = append(out, last.(string)) // dialRaft stores strings
 	}
 	return out
 }

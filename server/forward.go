@@ -8,6 +8,7 @@ import (
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/raftnode"
 	"github.com/axd-project/axd/rpc"
 )
 
@@ -43,7 +44,7 @@ func (s *Server) proposeAsync(c fsm.Command, done func(fsm.Result, error)) {
 // Propose commits a command wherever the leader is. What was certainly not
 // committed is tried again while there is no leader, for leaderWait at most.
 func (s *Server) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) {
-	if err := s.room(grows(c.Code())); err != nil {
+	if err := s.checkDisk(grows(c.Code())); err != nil {
 		return fsm.Result{}, err
 	}
 	b, err := fsm.EncodeCommand(c)
@@ -143,7 +144,7 @@ func (s *Server) onPropose(ctx context.Context, r *rpc.Request) (any, error) {
 	if err := r.Decode(&m); err != nil {
 		return nil, err
 	}
-	if err := s.room(len(m.Command) > 0 && grows(fsm.Code(m.Command[0]))); err != nil {
+	if err := s.checkDisk(len(m.Command) > 0 && grows(fsm.Code(m.Command[0]))); err != nil {
 		return nil, err
 	}
 	res, err := s.node.Propose(ctx, m.Command)
@@ -164,6 +165,8 @@ func (s *Server) onReadIndex(ctx context.Context, _ *rpc.Request) (any, error) {
 
 // peerCalls implements raftnode.Peers over rpc.
 type peerCalls struct{ s *Server }
+
+var _ raftnode.Peers = peerCalls{}
 
 // Term implements raftnode.Peers.
 func (p peerCalls) Term(ctx context.Context, name, address string) (uint64, error) {
@@ -187,18 +190,4 @@ func (p peerCalls) ReadIndex(ctx context.Context, name, address string) (uint64,
 		return 0, forwardError(err)
 	}
 	return reply.Index, nil
-}
-
-// peerOffset asks a server for its wall clock and returns the distance to this
-// server's, with half the round trip taken off.
-func (s *Server) peerOffset(ctx context.Context, name, address string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
-	defer cancel()
-	before, sent := s.clock.wall(), s.clock.mono()
-	var reply rpc.ClockReply
-	if err := s.peers.Call(ctx, s.address(name, address), rpc.MethodClock, rpc.Empty{}, &reply); err != nil {
-		return 0, err
-	}
-	halfway := before.Add((s.clock.mono() - sent) / 2)
-	return time.UnixMilli(reply.UnixMS).Sub(halfway), nil
 }

@@ -34,11 +34,9 @@ func (g *gate) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		select {
-		case <-g.opened:
+		if g.isOpen() {
 			return c, nil
-		default:
-			_ = c.Close()
 		}
+		_ = c.Close()
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
-	"github.com/axd-project/axd/raftnode"
 )
 
 const (
@@ -73,20 +73,12 @@ func (s *Server) lead(ctx context.Context, term uint64) {
 	}
 	log.Info("leading")
 	s.leading.Store(true)
-	house := make(chan struct{})
-	go func() {
-		defer close(house)
-		s.keepHouse(ctx)
-	}()
-	clock := make(chan struct{})
-	go func() {
-		defer close(clock)
-		s.followMedian(ctx, log)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.keepHouse(ctx) })
+	beside.Go(func() { s.followMedian(ctx, log) })
 	s.sched.Run(ctx, term)
 	s.leading.Store(false)
-	<-house
-	<-clock
+	beside.Wait()
 	s.clock.release()
 	s.sessions.closeAll()
 	log.Info("no longer leading")
@@ -185,5 +177,3 @@ func (s *Server) fatal(code int, err error) {
 	s.log.Error("the server must end", "exit_code", code, "error", err)
 	s.cfg.Exit(code)
 }
-
-var _ raftnode.Peers = peerCalls{}

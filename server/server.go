@@ -187,7 +187,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	s.gossip.Rejoin(s.raftAddresses)
+	s.gossip.Rejoin(s.gossipAddresses)
 
 	err := s.awaitEnd(ctx)
 	if err == nil {
@@ -389,8 +389,9 @@ func (s *Server) alive(name string) bool {
 	return ok && m.Liveness == cluster.Alive
 }
 
-// raftAddresses are gossip addresses of servers that should be members.
-func (s *Server) raftAddresses() []string {
+// gossipAddresses are where gossip last saw the other servers of Raft's
+// configuration.
+func (s *Server) gossipAddresses() []string {
 	servers, err := s.node.Servers()
 	if err != nil {
 		return nil

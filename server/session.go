@@ -101,7 +101,7 @@ func dispatchItem(d *scheduler.Dispatch) (rpc.DispatchItem, error) {
 	}
 	t := &d.Task
 	return rpc.DispatchItem{
-		Ref:          wireRef(fsm.AttemptRef{Ref: fsm.TaskRef{Namespace: t.Namespace, ID: t.ID}, Token: t.Token}, t.Attempt),
+		Ref:          wireRef(fsm.AttemptRef{Ref: t.Ref(), Token: t.Token}, t.Attempt),
 		Job:          t.Job,
 		JobVersion:   d.JobVersion,
 		Executor:     executor,
@@ -252,7 +252,8 @@ func (s *Server) onFinished(ctx context.Context, r *rpc.Request) (any, error) {
 	return reply, nil
 }
 
-// onGiveBack returns attempts that the worker did not start.
+// onGiveBack returns attempts that the worker did not start, or had to end when it
+// stopped.
 func (s *Server) onGiveBack(ctx context.Context, r *rpc.Request) (any, error) {
 	var m rpc.GiveBack
 	if err := r.Decode(&m); err != nil {
