@@ -279,6 +279,7 @@ func (s *Server) release() {
 	if s.rpc != nil {
 		_ = s.rpc.Close()
 	}
+	s.sessions.running.Wait() // their connections are closed
 	if s.http != nil {
 		_ = s.http.Close()
 	}

@@ -165,8 +165,8 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 	}
 	sess.term = term
 	s.sessions.put(sess)
-	go sess.send() //nolint:gosec // it outlives the hello: it ends with the connection
-	go s.watchSession(sess)
+	s.sessions.running.Go(sess.send)
+	s.sessions.running.Go(func() { s.watchSession(sess) })
 	return rpc.WorkerWelcome{
 		Term: term, LeaseMS: s.cfg.LeaseTTL.Milliseconds(), HeartbeatMS: heartbeatEvery.Milliseconds(),
 		Lease: true, NowMS: s.clock.Now(),

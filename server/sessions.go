@@ -13,6 +13,7 @@ type sessions struct {
 		conns map[*rpc.Conn]*session
 		names map[string]*session
 	}
+	running sync.WaitGroup // each session's goroutines, which end with its connection
 }
 
 func (s *sessions) put(sess *session) {
