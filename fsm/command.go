@@ -198,7 +198,7 @@ type Checksum struct{}
 // maxFanOut bounds the rows that one command may touch beyond its arguments.
 const maxFanOut = 1000
 
-// The codes of each command.
+// The code of each command.
 func (Configure) Code() Code      { return CodeConfigure }
 func (PutJob) Code() Code         { return CodePutJob }
 func (DeleteJob) Code() Code      { return CodeDeleteJob }

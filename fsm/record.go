@@ -84,7 +84,7 @@ type Worker struct {
 	Slots      int               `msgpack:"s"`
 	Labels     map[string]string `msgpack:"l,omitempty"`
 	Version    string            `msgpack:"v,omitempty"`
-	LeaseMS    int64             `msgpack:"e,omitempty"` // the longest lease that this life was granted
+	LeaseMS    int64             `msgpack:"e,omitempty"` // the longest lease ever granted under this name, since an earlier life may count on it
 	Lost       bool              `msgpack:"x,omitempty"`
 	Draining   bool              `msgpack:"d,omitempty"`
 	Registered int64             `msgpack:"r"` // this boot, Unix ms
