@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// Module is the path that our packages' import paths begin with.
-const Module = "github.com/axd-project/axd"
+// module is the path that our packages' import paths begin with.
+const module = "github.com/axd-project/axd"
 
 // Limits of size. Tests get longer functions, since a table is one statement.
 const (
-	MaxFileLines     = 500
-	MaxFuncLines     = 70
-	MaxTestFuncLines = 120
+	maxFileLines     = 500
+	maxFuncLines     = 70
+	maxTestFuncLines = 120
 )
 
 // Finding is one break of a rule.
