@@ -114,6 +114,9 @@ func (n *oneNode) Liveness(worker string) (string, time.Time) {
 func (n *oneNode) ReadyTasks() int64 { return 0 }
 
 func (n *oneNode) Follow(ctx context.Context, _ fsm.TaskRef, send func(client.LogChunk) error) error {
+	if n.follow == nil { // the worker has no output any more
+		return nil
+	}
 	return n.follow(ctx, send)
 }
 

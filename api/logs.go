@@ -13,6 +13,10 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
+// outputTime is how long after an attempt's end its worker is asked for output;
+// workers keep it about as long.
+const outputTime = 5 * time.Second
+
 // How often a stream looks whether a task that it follows has got an attempt.
 // The look is a local read. It is soon at first: an attempt that starts now may
 // end in a moment.
@@ -156,7 +160,7 @@ func (a *api) streamAttempt(ctx context.Context, s *eventStream, ref fsm.TaskRef
 		}
 	}
 	sent := false
-	if task.State.Active() {
+	if task.State.Active() || a.justEnded(task) {
 		err := a.backend.Follow(ctx, ref, func(c client.LogChunk) error {
 			sent = true
 			return s.send("chunk", c)
@@ -175,6 +179,11 @@ func (a *api) streamAttempt(ctx context.Context, s *eventStream, ref fsm.TaskRef
 		}
 	}
 	return s.send("end", showTask(task, a.backend.Now()))
+}
+
+// justEnded tells that the worker may still have a task's output whole.
+func (a *api) justEnded(t fsm.Task) bool {
+	return t.State.Terminal() && t.Attempt > 0 && a.backend.Now()-t.Ended < outputTime.Milliseconds()
 }
 
 func (a *api) followed(ctx context.Context, stale bool, ref fsm.TaskRef) (task fsm.Task, err error) {

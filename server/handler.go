@@ -85,18 +85,23 @@ func (s *Server) onTail(ctx context.Context, r *rpc.Request) error {
 }
 
 // followHere streams from the worker that is connected to this server; the worker
-// ends the stream once the attempt's end is in state. A task without an active
-// attempt has nothing to follow.
+// ends the stream once the attempt's end is in state, and has the output of an
+// ended attempt for a moment. A task without either has nothing to follow.
 func (s *Server) followHere(ctx context.Context, ref fsm.TaskRef, each func(rpc.Output) error) error {
 	t, err := s.localTask(ref)
-	if err != nil || !t.State.Active() {
+	if err != nil {
 		return err
 	}
-	sess := s.sessions.byName(t.Worker)
+	token, sess := t.Token, s.sessions.byName(t.Worker)
+	if !t.State.Active() {
+		if token = t.LastToken; t.Attempt == 0 || !t.State.Terminal() || sess == nil {
+			return nil
+		}
+	}
 	if sess == nil {
 		return job.Conflict("worker", "is not connected at the moment; try again", t.Worker)
 	}
-	follow := rpc.Follow{Ref: wireRef(fsm.AttemptRef{Ref: ref, Token: t.Token}, t.Attempt)}
+	follow := rpc.Follow{Ref: wireRef(fsm.AttemptRef{Ref: ref, Token: token}, t.Attempt)}
 	err = sess.conn.Stream(ctx, rpc.MethodFollow, follow, func(decode func(any) error) error {
 		var out rpc.Output
 		if err := decode(&out); err != nil {

@@ -245,6 +245,13 @@ func (h *hub) close() {
 	}
 }
 
+// keeps tells whether there is anything to forget.
+func (h *hub) keeps() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.head.chunks) > 0
+}
+
 // forget frees what was kept for late followers.
 func (h *hub) forget() {
 	h.mu.Lock()

@@ -348,8 +348,20 @@ func TestFollowStreams(t *testing.T) {
 	if f := receive(t, l.finished, 5*time.Second); string(f.Stdout) != "ab" || string(f.Stderr) != "c" || string(f.Output) != "ready\n" {
 		t.Errorf("got %+v", f)
 	}
-	if err := l.conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: item.Ref}, nil); err != nil {
-		t.Errorf("of an attempt that has ended: %v", err)
+	var late bytes.Buffer // who comes a moment after the end gets it all the same
+	err := l.conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: item.Ref}, func(decode func(any) error) error {
+		var o rpc.Output
+		err := decode(&o)
+		late.Write(o.Data)
+		return err
+	})
+	if err != nil || late.String() != "abc" {
+		t.Errorf("of an attempt that has just ended: %q, %v", late.String(), err)
+	}
+	unknown := item.Ref
+	unknown.ID[0]++
+	if err := l.conn.Stream(t.Context(), rpc.MethodFollow, rpc.Follow{Ref: unknown}, nil); err != nil {
+		t.Errorf("of an attempt that is not known: %v", err)
 	}
 }
 

@@ -50,6 +50,7 @@ type table struct {
 	recent   map[string]bool
 	order    [maxRecent]string // ring of recent
 	place    int
+	past     pastOutputs
 	draining bool
 	stats    Stats
 	changed  chan struct{} // room for one: something is owed, or nothing runs any more
@@ -159,7 +160,7 @@ func (t *table) find(ref rpc.Ref) *attempt {
 }
 
 // output returns where an attempt's output is, and which attempt that is: of one
-// that runs, or that has ended and is not acknowledged.
+// that runs, or that has ended a moment ago.
 func (t *table) output(ref rpc.Ref) (rpc.Ref, *hub) {
 	if a := t.find(ref); a != nil {
 		return a.item.Ref, a.hub
@@ -169,7 +170,7 @@ func (t *table) output(ref rpc.Ref) (rpc.Ref, *hub) {
 	if o := t.owing(ref); o != nil {
 		return o.Ref, o.hub
 	}
-	return ref, nil
+	return ref, t.past.find(ref)
 }
 
 func (t *table) owing(ref rpc.Ref) *owed {
@@ -319,7 +320,7 @@ func (t *table) acknowledged(ref rpc.Ref) {
 	}
 	delete(t.owed, name)
 	if o.hub != nil {
-		o.hub.forget()
+		t.past.keep(ref, o.hub)
 	}
 	close(o.done)
 	t.signal()
