@@ -8,7 +8,10 @@
 // the inbox is dropped and the loop rebuilds itself: that costs a moment, never
 // a task.
 //
-// Where things live: due.go the near future (wheel and scan frontier), ready.go
-// the queues of due tasks, match.go the choice of a worker, workers.go sessions,
-// leases.go who may still be running something, events.go what apply reports.
+// Where things live: scheduler.go the loop and its turn, inbox.go how others speak
+// to it, due.go the near future (wheel and scan frontier), ready.go the queues of
+// due tasks, match.go the choice of a worker, dispatch.go what workers are sent,
+// workers.go what is remembered of them, sessions.go their connections, leases.go
+// who may still be running something, lost.go whose attempts are lost or overdue,
+// events.go what apply reports.
 package scheduler

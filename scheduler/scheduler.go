@@ -93,7 +93,6 @@ func (s *Scheduler) Run(ctx context.Context, term uint64) {
 	l := newLoop(s, term)
 	defer func() {
 		s.inbox.close()
-		l.end()
 		s.ready.Store(-1)
 		s.loaded.Store(0)
 	}()
@@ -193,13 +192,6 @@ func (l *loop) later(fn func(*loop)) {
 	})
 }
 
-// end tells sessions that wait for an answer that the term is over.
-func (l *loop) end() {
-	for _, w := range l.workers {
-		w.session = nil
-	}
-}
-
 // turn does one round of bounded work and returns how long to wait for the next.
 func (l *loop) turn() time.Duration {
 	if l.inbox.drain(l) {
@@ -223,7 +215,7 @@ func (l *loop) turn() time.Duration {
 		l.nextExpire = mono + expireInterval
 		l.expireRecords(now)
 	}
-	l.Scheduler.ready.Store(int64(l.queues.len() + l.due.raised()))
+	l.ready.Store(int64(l.queues.len() + l.due.raised()))
 	l.loaded.Store(int64(l.due.len()))
 	l.flush()
 	if more {

@@ -1,60 +1,15 @@
 package scheduler
 
 import (
-	"context"
-	"maps"
 	"time"
 
 	"github.com/axd-project/axd/fsm"
-	"github.com/axd-project/axd/job"
 )
-
-// Session is a worker's connection. Its methods never block; what can't be
-// queued closes the connection, and the worker declares itself anew.
-type Session interface {
-	Dispatch(term uint64, items []Dispatch)
-	Kill(ref fsm.AttemptRef, attempt uint32, reason KillReason)
-	// Gone is closed when the connection has ended.
-	Gone() <-chan struct{}
-}
-
-// KillReason tells a worker why to end an attempt.
-type KillReason string
-
-// The reasons.
-const (
-	KillCancelled KillReason = "cancelled" // somebody cancelled the task
-	KillTimeout   KillReason = "timeout"   // the leader's back-stop
-	KillStale     KillReason = "stale"     // its token is no longer valid
-)
-
-// Dispatch is one committed attempt for a worker to run.
-type Dispatch struct {
-	Task       fsm.Task
-	Executor   job.Executor
-	Payload    []byte
-	Policy     job.Policy // the job's and the task's, merged
-	JobVersion uint64
-}
-
-// Hello is what a worker says of itself when its session begins.
-type Hello struct {
-	Worker fsm.RegisterWorker // Term is filled in by the loop
-	Offers []string           // "exec", "http", "handler:NAME"
-	Held   []Held
-}
-
-// Held is an attempt that the worker knows.
-type Held struct {
-	fsm.AttemptRef
-	Attempt  uint32
-	Finished bool // its result follows
-}
 
 // workerState is a worker in the loop's memory.
 type workerState struct {
 	name     string
-	boot     string
+	boot     string // names its present life
 	slots    int
 	labels   map[string]string
 	draining bool
@@ -64,16 +19,16 @@ type workerState struct {
 	active   map[fsm.TaskRef]*active // of this life
 	earlier  map[fsm.TaskRef]*active // of earlier lives: they hold no slot, and end with their lease
 	room     int                     // free slots as last reported, where fewer than computed; -1: trust the computation
-	joining  bool
-	lease    time.Duration // the longest that a leader granted it
-	outbox   []Dispatch    // to be sent at the end of the turn
+	joining  bool                    // its registration is proposed, not yet answered
+	lease    time.Duration           // the longest that a leader granted it
+	outbox   []Dispatch              // to be sent at the end of the turn
 }
 
 // active is an attempt that a worker holds, or will once its assign commits.
 type active struct {
 	ref      fsm.AttemptRef // Token is zero until committed
 	attempt  uint32
-	boot     string
+	boot     string // names its present life
 	running  bool
 	losing   bool          // a lose is proposed
 	sent     time.Duration // when it was last dispatched, by Mono
@@ -205,188 +160,9 @@ func (l *loop) resend(r fsm.Reader) {
 	}
 }
 
-// Attach opens a worker's session: it registers the worker in state and settles
-// what the worker holds against what state says. The caller has confirmed
-// leadership after the hello came. The answer is the term; the worker counts
-// its lease from when it sent the hello.
-func (s *Scheduler) Attach(ctx context.Context, session Session, h Hello) (term uint64, err error) {
-	type answer struct {
-		term uint64
-		err  error
-	}
-	out := make(chan answer, 1)
-	reply := func(term uint64, err error) { out <- answer{term, err} }
-	if !s.inbox.put(func(l *loop) { l.attach(session, h, reply) }) {
-		return 0, job.Errorf(job.CodeNoLeader, "this server does not lead; ask the leader")
-	}
-	select {
-	case a := <-out:
-		return a.term, a.err
-	case <-ctx.Done():
-		return 0, job.Errorf(job.CodeNoLeader, "the session could not be registered in time; try again")
-	case <-session.Gone():
-		return 0, job.Errorf(job.CodeNoLeader, "the connection ended")
-	}
-}
-
-func (l *loop) attach(session Session, h Hello, reply func(uint64, error)) {
-	r, release := l.cfg.State.Read()
-	w := l.worker(r, h.Worker.Name)
-	release()
-	if w.session != nil && w.boot != h.Worker.Boot && !gone(w.session) {
-		reply(0, job.Conflict("name", "another worker of this name is connected; choose another --name, or stop it",
-			h.Worker.Name))
-		return
-	}
-	if w.joining {
-		reply(0, job.Errorf(job.CodeOverloaded, "this worker's registration is under way; try again"))
-		return
-	}
-	w.session, w.outbox, w.joining = nil, nil, true
-	cmd := h.Worker
-	cmd.Term, cmd.LeaseMS = l.term, l.cfg.LeaseTTL.Milliseconds()
-	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
-		term := l.term
-		ended := job.Errorf(job.CodeNoLeader, "leadership ended; ask the new leader")
-		ok := l.inbox.put(func(l *loop) {
-			if l.term != term {
-				reply(0, ended)
-				return
-			}
-			l.attached(session, h, res, err, reply)
-		})
-		if !ok {
-			reply(0, ended)
-		}
-	})
-}
-
-// attached runs once the registration is committed.
-func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, reply func(uint64, error)) {
-	r, release := l.cfg.State.Read()
-	defer release()
-	w := l.worker(r, h.Worker.Name)
-	w.joining = false
-	if err == nil && res.Err != nil {
-		err = res.Err
-	}
-	if rec, ok := fsm.GetWorker(r, w.name); ok {
-		w.take(&rec)
-	}
-	switch {
-	case err != nil:
-	case gone(session):
-		err = job.Errorf(job.CodeNoLeader, "the connection ended")
-	case w.boot != h.Worker.Boot || w.lost: // something was applied after it
-		err = job.Errorf(job.CodeNoLeader, "the registration was overtaken; say hello again")
-	}
-	if err != nil {
-		reply(0, err)
-		return
-	}
-	l.leases.grant(boot{w.name, w.boot}, l.cfg.Mono(), w.lease)
-	w.session, w.room = session, -1
-	w.offers = make(map[string]bool, len(h.Offers))
-	for _, o := range h.Offers {
-		w.offers[o] = true
-	}
-	l.settle(r, w, h.Held)
-	l.retryUnfit()
-	l.dirty = true
-	reply(l.term, nil)
-}
-
-// settle compares what the worker declares with what state says now: since the
-// registration, results may have come over the old connection. What only the
-// worker knows is stale: it is told to end it. What only state knows was never
-// received: it is sent again with the same token, unless it belongs to an
-// earlier life of the worker, whose lease must end first.
-func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
-	known := make(map[fsm.AttemptRef]Held, len(held))
-	for _, h := range held {
-		known[h.AttemptRef] = h
-	}
-	before := maps.Clone(w.active)
-	clear(w.active)
-	clear(w.earlier)
-	for ref, a := range before {
-		if a.ref.Token.IsZero() { // its assign is in flight
-			w.active[ref] = a
-		}
-	}
-	var again []Dispatch
-	for _, a := range fsm.ListActive(r, w.name, maxInbox) {
-		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running}
-		if was := before[a.Ref]; was != nil && was.ref == entry.ref {
-			entry = was
-			entry.boot = a.Boot
-		}
-		w.hold(entry)
-		h, ok := known[a.AttemptRef]
-		delete(known, a.AttemptRef)
-		switch {
-		case ok && !h.Finished:
-			l.remind(r, w, entry)
-		case !ok && a.Boot == w.boot:
-			again = l.appendDispatch(again, r, a.Ref, a.Token)
-		}
-	}
-	for _, h := range known {
-		if !h.Finished {
-			l.kill(w, &active{ref: h.AttemptRef, attempt: h.Attempt}, KillStale)
-		}
-	}
-	l.send(w, again)
-	for i := range again { // the wish may be older than the session
-		l.remind(r, w, w.active[again[i].Task.Ref()])
-	}
-}
-
 // remind repeats a wish to cancel that the worker may have missed.
 func (l *loop) remind(r fsm.Reader, w *workerState, a *active) {
 	if t, ok := fsm.GetTask(r, a.ref.Ref); ok && t.CancelRequested && t.Token == a.ref.Token {
 		l.kill(w, a, KillCancelled)
 	}
-}
-
-func gone(s Session) bool {
-	select {
-	case <-s.Gone():
-		return true
-	default:
-		return false
-	}
-}
-
-// Detach tells that a session's connection has ended. The worker's attempts go
-// on until its lease ends.
-func (s *Scheduler) Detach(worker string, session Session) {
-	s.inbox.put(func(l *loop) {
-		if w := l.workers[worker]; w != nil && w.session == session {
-			w.session, w.outbox = nil, nil
-		}
-	})
-}
-
-// Renew extends the lease of a worker's life. The caller has confirmed
-// leadership after the heartbeat came, and answers it only where Renew is true.
-func (s *Scheduler) Renew(worker, bootID string) bool {
-	return s.leases.renew(boot{worker, bootID}, s.cfg.Mono())
-}
-
-// Room tells the free slots that a worker reported, in a heartbeat or when it
-// gave something back.
-func (s *Scheduler) Room(worker string, free int) {
-	s.inbox.put(func(l *loop) {
-		w := l.workers[worker]
-		if w == nil {
-			return
-		}
-		w.room = -1
-		if free < w.free() {
-			w.room = free
-		} else {
-			l.dirty = true
-		}
-	})
 }
