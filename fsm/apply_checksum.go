@@ -2,13 +2,13 @@ package fsm
 
 import "encoding/binary"
 
-// checksum answers the hash chain as of the entry before, and keeps it with the
-// entry's index, so that servers which are at different entries can compare.
+// checksum keeps the hash chain as of the entry before, with this entry's index, so
+// that servers which are at different entries can compare.
 func (a *apply) checksum() Result {
 	row := binary.BigEndian.AppendUint64(nil, a.at.Index)
 	row = binary.BigEndian.AppendUint64(row, a.chain)
 	a.set(metaKey(metaSum), row)
-	return Result{Hash: a.chain}
+	return Result{Changed: true}
 }
 
 // readSum returns what the newest Checksum kept; zeros before the first one.

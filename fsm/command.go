@@ -191,8 +191,8 @@ type Expire struct {
 	EndedBefore int64 `msgpack:"e"` // ended tasks, Unix ms
 }
 
-// Checksum keeps the hash chain as of this entry, which must be the same on every
-// server: so servers that are at different entries can compare.
+// Checksum keeps the hash chain as of the entry before, which must be the same on
+// every server: so servers that are at different entries can compare.
 type Checksum struct{}
 
 // maxFanOut bounds the rows that one command may touch beyond its arguments.

@@ -201,3 +201,23 @@ func TestHashChain(t *testing.T) {
 		t.Error("another history, the same chain")
 	}
 }
+
+// TestChecksumKeepsTheChain wants what servers compare: the chain before the
+// newest Checksum, however far the state has gone on since.
+func TestChecksumKeepsTheChain(t *testing.T) {
+	tx, m := newMemTx(), NewMachine()
+	plain, _ := EncodeEntry(Entry{At: 1})
+	c, _ := EncodeCommand(Checksum{})
+	sum, _ := EncodeEntry(Entry{At: 1, Commands: [][]byte{c}})
+	index, chain := uint64(0), uint64(0)
+	for i, entry := range [][]byte{plain, sum, plain, plain, sum, plain} {
+		before := ReadInfo(tx).Chain
+		mustApply(t, m, tx, logged{Meta{Index: uint64(i) + 1}, entry})
+		if len(entry) == len(sum) {
+			index, chain = uint64(i)+1, before
+		}
+		if got := ReadInfo(tx); got.SumIndex != index || got.SumChain != chain {
+			t.Errorf("entry %d: kept %x of entry %d, want %x of %d", i+1, got.SumChain, got.SumIndex, chain, index)
+		}
+	}
+}

@@ -14,10 +14,9 @@ type Result struct {
 	Attempts []*job.Error `msgpack:"A,omitempty"`
 	Task     *Task        `msgpack:"k,omitempty"` // the task after Started, Finished, Cancel, Reschedule
 	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version
-	Changed  bool         `msgpack:"c,omitempty"` // PutJob, DeleteJob, Configure and the worker verbs: something was written
+	Changed  bool         `msgpack:"c,omitempty"` // PutJob, DeleteJob, Configure, Checksum and the worker verbs: something was written
 	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted
 	More     bool         `msgpack:"m,omitempty"` // Expire: call again
-	Hash     uint64       `msgpack:"h,omitempty"` // Checksum: the hash chain
 }
 
 // SubmitResult is the answer for one submitted task.

@@ -204,8 +204,6 @@ func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
 		e.showTask(b, r.Task)
 	case r.Version != 0:
 		fmt.Fprintf(b, "version %d, changed %v\n", r.Version, r.Changed)
-	case r.Hash != 0:
-		fmt.Fprintf(b, "hash chain of %d writes' entries\n", e.index-1)
 	case r.Deleted != 0 || r.More:
 		fmt.Fprintf(b, "deleted %d, more %v\n", r.Deleted, r.More)
 	default:
