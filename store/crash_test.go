@@ -276,7 +276,7 @@ func checkHome(t *testing.T, fs vfs.FS, states []map[string]string, received map
 // checkSnapshot reads a listed snapshot, as a stream and as a state.
 func checkSnapshot(t *testing.T, h *Home, m SnapshotMeta, states []map[string]string) {
 	t.Helper()
-	if _, err := Verify(bytes.NewReader(readAll(t, h, m.ID))); err != nil {
+	if _, err := verify(bytes.NewReader(readAll(t, h, m.ID))); err != nil {
 		t.Errorf("snapshot %s: %v", m.ID, err)
 	}
 	copied, err := openEngine(h.fs.FS, h.fs.PathJoin(h.snapshotPath(m.ID), stateDir), h.opts)

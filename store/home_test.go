@@ -213,7 +213,7 @@ func TestInstall(t *testing.T) {
 	want := fill(from.State(), 2000)
 	want["applied"] = setApplied(from.State(), 77)
 	stream := snapshotStream(t, from, SnapshotMeta{Index: 80, Term: 4})
-	if m, err := Verify(bytes.NewReader(stream)); err != nil || m.Index != 80 || m.Applied != 77 || m.Size != int64(len(stream)) {
+	if m, err := verify(bytes.NewReader(stream)); err != nil || m.Index != 80 || m.Applied != 77 || m.Size != int64(len(stream)) {
 		t.Errorf("verify: %+v, %v", m, err)
 	}
 

@@ -22,10 +22,10 @@ const (
 	manifestName   = "meta.json"
 	stateDir       = "state"
 	checksumName   = "checksum"
-	maxManifestLen = 8 << 20
-	maxFiles       = 50_000
-	maxFileLen     = 1<<33 - 1 // what the octal size of a tar header holds
-	tarBlock       = 512
+	maxManifestLen = 8 << 20   // bytes
+	maxFiles       = 50_000    // of one snapshot
+	maxFileLen     = 1<<33 - 1 // bytes: what the octal size of a tar header holds
+	tarBlock       = 512       // bytes
 )
 
 // fileName allows the names that a Pebble checkpoint consists of. It holds an
@@ -412,24 +412,3 @@ func (s *sender) Close() error {
 	s.in = nil
 	return err
 }
-
-// Verify reads a whole snapshot stream, as Home.Open wrote it, and returns what
-// it holds. Any damage, and anything after its end, is an error.
-func Verify(stream io.Reader) (SnapshotMeta, error) {
-	r := &receiver{
-		begin:  func(*manifest) error { return nil },
-		create: func(string) (io.WriteCloser, error) { return discard{}, nil },
-	}
-	if _, err := io.Copy(r, stream); err != nil {
-		return SnapshotMeta{}, err
-	}
-	if err := r.finish(); err != nil {
-		return SnapshotMeta{}, err
-	}
-	return SnapshotMeta{Index: r.manifest.Index, Term: r.manifest.Term, Applied: r.manifest.Applied, Size: r.total}, nil
-}
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-func (discard) Close() error                { return nil }
