@@ -168,12 +168,10 @@ func (a *applier) Restore(io.ReadCloser) error {
 	if err == nil {
 		err = a.home.Install(id)
 	}
-	if err == nil {
-		err = a.snaps.refresh()
-	}
 	if err != nil {
 		return a.end(ExitStateFailed, fmt.Errorf("restore snapshot %s: %w", id, err))
 	}
+	a.snaps.refresh()
 	a.machine.Reset()
 	a.applied.reset(appliedIndex(a.home))
 	if _, last := a.log.index.bounds(); conflict || last < meta.Index {

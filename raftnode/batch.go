@@ -153,7 +153,7 @@ func (b *batcher) run() {
 	}
 }
 
-// ready tells whether an entry should be made of what waits.
+// ready reports whether an entry should be made of what waits.
 func (b *batcher) ready() bool {
 	select {
 	case <-b.stop:

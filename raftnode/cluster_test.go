@@ -336,7 +336,7 @@ func (c *cluster) mustSubmit(prefix string, n, payload int) []job.ID {
 	return ids
 }
 
-// has tells whether a member's state holds all of these tasks.
+// has reports whether a member's state holds all of these tasks.
 func (m *member) has(ids []job.ID) bool {
 	v := m.View()
 	defer v.Close()

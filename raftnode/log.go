@@ -267,7 +267,7 @@ func seal(l *raft.Log) []byte {
 	return binary.BigEndian.AppendUint64([]byte{sealVersion}, checksum(l))
 }
 
-// checkSeal tells whether an entry is the one that was written at index.
+// checkSeal reports whether an entry is the one that was written at index.
 func checkSeal(l *raft.Log, index uint64) error {
 	if len(l.Extensions) != sealSize || l.Extensions[0] != sealVersion {
 		return fmt.Errorf("entry %d: %w: it carries no seal of this version", index, errDamaged)

@@ -52,7 +52,7 @@ func newRaftLogger(to *slog.Logger) *raftLogger {
 	return &raftLogger{to: to, mute: &muter{seen: make(map[string]*muted)}}
 }
 
-// pass tells whether a message is due, and how many like it were left out.
+// pass reports whether a message is due, and how many like it were left out.
 func (m *muter) pass(msg string, now time.Time) (ok bool, suppressed int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *raftLogger) emit(level slog.Level, msg string, args []any) {
 	l.to.Log(context.Background(), level, "raft: "+msg, all...)
 }
 
-// closed tells whether a message is about a listener or connection that this
+// closed reports whether a message is about a listener or connection that this
 // process has closed itself, as it does when it stops: they end before raft does.
 func closed(args []any) bool {
 	for _, a := range args {

@@ -78,7 +78,7 @@ func (n *Node) observePeers(still map[string]*stillness) {
 	}
 }
 
-// isRemoved tells whether the cluster goes on without this server. A leader that
+// isRemoved reports whether the cluster goes on without this server. A leader that
 // removed itself is shut down by raft. Another server has a configuration
 // without it and nobody calls; a joining one is called while it reads the old
 // configurations. But raft may stop replicating before the entry of the removal

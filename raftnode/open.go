@@ -144,10 +144,7 @@ func (n *Node) checkFit() error {
 
 // start builds everything above the log and lets raft run.
 func (n *Node) start(m machine) error {
-	var err error
-	if n.snaps, err = newSnapshots(n.cfg.Home); err != nil {
-		return err
-	}
+	n.snaps = newSnapshots(n.cfg.Home)
 	if err := n.checkFit(); err != nil {
 		return err
 	}
@@ -159,6 +156,7 @@ func (n *Node) start(m machine) error {
 	n.applier.applied.set(appliedIndex(n.cfg.Home))
 	n.leading = newLeadership(n.log.selfVote.Load, func() uint64 { return n.running.Load().CurrentTerm() })
 	n.transport = newTransport(n.cfg, n.resolve, n.isMember, logger)
+	var err error
 	n.raft, err = raft.NewRaft(n.raftConfig(logger), n.applier, n.log, n.log, n.snaps, n.transport)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close())
@@ -216,7 +214,7 @@ func (n *Node) resolve(name string) (string, bool) {
 	return "", false
 }
 
-// isMember tells whether a server is in the configuration, or might be as long
+// isMember reports whether a server is in the configuration, or might be as long
 // as there is none.
 func (n *Node) isMember(name string) bool {
 	servers := n.configuration()

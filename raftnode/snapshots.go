@@ -41,24 +41,21 @@ type snapshots struct {
 	newest   store.SnapshotMeta // listed; ID empty: none
 }
 
-func newSnapshots(h *store.Home) (*snapshots, error) {
+func newSnapshots(h *store.Home) *snapshots {
 	s := &snapshots{home: h}
-	return s, s.refresh()
+	s.refresh()
+	return s
 }
 
 // refresh reads which snapshot is the newest.
-func (s *snapshots) refresh() error {
-	list, err := s.home.List()
-	if err != nil {
-		return err
-	}
+func (s *snapshots) refresh() {
+	list := s.home.List()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newest = store.SnapshotMeta{}
 	if len(list) > 0 {
 		s.newest = list[0]
 	}
-	return nil
 }
 
 // latest returns the newest listed snapshot, a zero one if there is none.
@@ -86,12 +83,10 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, con
 
 // List returns the snapshots, the newest first.
 func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
-	list, err := s.home.List()
-	if err != nil {
-		return nil, err
-	}
+	list := s.home.List()
 	metas := make([]*raft.SnapshotMeta, len(list))
 	for i, m := range list {
+		var err error
 		if metas[i], err = raftMeta(m); err != nil {
 			return nil, err
 		}
@@ -151,7 +146,8 @@ func (k *snapshotSink) Close() error {
 		return err
 	}
 	if !k.received {
-		return k.s.refresh()
+		k.s.refresh()
+		return nil
 	}
 	k.s.mu.Lock()
 	k.meta.ID = k.ID()

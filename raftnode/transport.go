@@ -250,7 +250,7 @@ func (t *transport) askMembership(name string) {
 	_ = t.preVote(raft.ServerID(name), raft.ServerAddress(name), &raft.RequestPreVoteRequest{RPCHeader: header}, &resp)
 }
 
-// refusedSince tells whether a server has said since then that this one is no
+// refusedSince reports whether a server has said since then that this one is no
 // member.
 func (t *transport) refusedSince(name string, since time.Time) bool {
 	t.mu.Lock()

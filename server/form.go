@@ -130,7 +130,7 @@ func (s *Server) forming() *forming {
 	return s.dir.id.Forming
 }
 
-// promisedTo tells whether a server belongs to the cluster this one is promised
+// promisedTo reports whether a server belongs to the cluster this one is promised
 // to: then its configuration comes by itself.
 func (s *Server) promisedTo(m cluster.Member) bool {
 	f := s.forming()

@@ -105,12 +105,8 @@ func receive(t *testing.T, h *Home, m SnapshotMeta, stream []byte) string {
 
 func ids(t *testing.T, h *Home) []string {
 	t.Helper()
-	metas, err := h.List()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var ids []string
-	for _, m := range metas {
+	for _, m := range h.List() {
 		ids = append(ids, m.ID)
 	}
 	return ids
@@ -133,8 +129,7 @@ func TestHomeReopens(t *testing.T) {
 	old := takeSnapshot(t, h, 99, 1)
 	h = reopen(t, h)
 	checkIDs(t, h, second, first, old)
-	metas, _ := h.List()
-	if m := metas[0]; m.Index != 10 || m.Term != 2 || string(m.Extra) != "extra" || m.Size == 0 {
+	if m := h.List()[0]; m.Index != 10 || m.Term != 2 || string(m.Extra) != "extra" || m.Size == 0 {
 		t.Errorf("meta is %+v", m)
 	}
 	closeAll(t, h)
@@ -246,8 +241,8 @@ func TestInstall(t *testing.T) {
 	to = reopen(t, to)
 	checkRows(t, to.State(), want)
 	checkIDs(t, to, id, own)
-	if metas, _ := to.List(); metas[0].Applied != 77 || string(metas[0].Extra) != "theirs" {
-		t.Errorf("meta of the installed snapshot: %+v", metas[0])
+	if m := to.List()[0]; m.Applied != 77 || string(m.Extra) != "theirs" {
+		t.Errorf("meta of the installed snapshot: %+v", m)
 	}
 	closeAll(t, from, to)
 }

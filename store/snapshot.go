@@ -129,14 +129,14 @@ func (h *Home) loadSnapshot(id string) (*snapshot, error) {
 }
 
 // List returns the snapshots made here and the installed one, newest first.
-func (h *Home) List() ([]SnapshotMeta, error) {
+func (h *Home) List() []SnapshotMeta {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var metas []SnapshotMeta
 	for _, s := range h.visible() {
 		metas = append(metas, s.meta())
 	}
-	return metas, nil
+	return metas
 }
 
 func (h *Home) visible() []*snapshot {
