@@ -81,6 +81,9 @@ func (w *workerState) reserve(ref fsm.TaskRef) {
 func (w *workerState) unreserve(ref fsm.TaskRef) {
 	if a := w.active[ref]; a != nil && a.ref.Token.IsZero() {
 		delete(w.active, ref)
+		if w.room >= 0 {
+			w.room++
+		}
 	}
 }
 
@@ -101,7 +104,7 @@ func (l *loop) assigned(items []fsm.AssignItem, res fsm.Result, err error) {
 	defer release()
 	for i, it := range items {
 		if err == nil && i < len(res.Assigned) && res.Assigned[i].Err == nil {
-			l.starts.Add(1)
+			l.assignedTotal.Add(1)
 			continue
 		}
 		if w := l.workers[it.Worker]; w != nil {

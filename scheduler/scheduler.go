@@ -63,7 +63,8 @@ type Scheduler struct {
 	leases leases
 	ready  atomic.Int64 // due and not yet assigned; -1 while not leading
 	loaded atomic.Int64
-	starts atomic.Int64 // attempts assigned since this process began
+	// assignedTotal counts attempts since this process began.
+	assignedTotal atomic.Int64
 }
 
 // New returns a scheduler that does nothing until Run leads a term.
@@ -119,7 +120,7 @@ func (s *Scheduler) Ready() int64 { return s.ready.Load() }
 func (s *Scheduler) Loaded() int64 { return s.loaded.Load() }
 
 // Assigned returns the number of attempts assigned since the process began.
-func (s *Scheduler) Assigned() int64 { return s.starts.Load() }
+func (s *Scheduler) Assigned() int64 { return s.assignedTotal.Load() }
 
 // Events hands to the loop what apply reported for the entry at a log index. It
 // never blocks. Entries come in order.

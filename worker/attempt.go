@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -307,12 +306,9 @@ func (w *Worker) guard(a *attempt, started time.Duration, done <-chan struct{}) 
 	}
 }
 
-// success tells whether a code counts as success.
-func success(codes []int, code int, byDefault func(int) bool) bool {
-	if len(codes) > 0 {
-		return slices.Contains(codes, code)
-	}
-	return byDefault(code)
+// success tells whether an exit code or status counts as success.
+func (a *attempt) success(code int) bool {
+	return job.Policy{SuccessCodes: a.item.SuccessCodes}.IsSuccess(a.executor.Kind(), code)
 }
 
 // keepOutput bounds what a job returned; a cut value would be worse than none.

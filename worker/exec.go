@@ -114,7 +114,7 @@ func (w *Worker) endOfCommand(a *attempt, r exitedReport) ended {
 	case r.Reason != stopNone:
 		e.outcome = outcomeOf(r.Reason)
 		texts = append([]string{stopCause(r.Reason).Error()}, texts...)
-	case success(a.item.SuccessCodes, r.Code, func(code int) bool { return code == 0 }):
+	case a.success(r.Code):
 		e.outcome = job.OutcomeSuccess
 	case r.Signal != "":
 		e.outcome = job.OutcomeFailed

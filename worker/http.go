@@ -68,7 +68,7 @@ func (c *webClient) run(a *attempt) ended {
 		a.hub.write(false, b)
 	})
 	status := response.StatusCode
-	if err == nil && !success(a.item.SuccessCodes, status, func(s int) bool { return s >= 200 && s <= 299 }) {
+	if err == nil && !a.success(status) {
 		err = fmt.Errorf("the server answered %s", response.Status)
 	}
 	e := c.w.judge(a, nil, err)
