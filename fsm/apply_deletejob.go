@@ -28,6 +28,6 @@ func (a *apply) deleteJob(c *DeleteJob) Result {
 		a.delete(a.key)
 	}
 	delete(a.jobs, jobName{c.Namespace, c.Name})
-	a.event(Event{Kind: EventJobChanged})
+	a.event(Event{Kind: EventJobChanged, Namespace: c.Namespace, Job: c.Name})
 	return Result{Changed: true}
 }

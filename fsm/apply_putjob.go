@@ -34,7 +34,7 @@ func (a *apply) putJob(c *PutJob) Result {
 		a.delete(a.key)
 	}
 	a.jobs[jobName{j.Namespace, j.Name}] = j
-	a.event(Event{Kind: EventJobChanged})
+	a.event(Event{Kind: EventJobChanged, Namespace: c.Namespace, Job: c.Name})
 	return Result{Version: j.Version, Changed: true}
 }
 

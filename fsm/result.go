@@ -66,4 +66,6 @@ type Event struct {
 	Outcome job.Outcome
 	Worker  string
 	Token   job.Token
+
+	Namespace, Job string // of EventJobChanged
 }

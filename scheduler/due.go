@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/wheel"
@@ -13,6 +15,7 @@ type item struct {
 	priority job.Priority
 	due      int64
 	version  uint64 // of the record that the queue's shape was computed from
+	job      jobKey // whose definition decides the shape; zero: the task's own
 	handle   wheel.Handle
 	queue    *queue // set while ready
 	pos      int    // index in the queue's heap
@@ -33,9 +36,9 @@ type dueWindow struct {
 	count    [job.Low + 1]int        // of known, by priority
 	frontier [job.Low + 1]fsm.DueKey // first key that is not loaded
 	raise    [job.Low + 1][]*item    // due, record not yet read
-	// unfit is the first key that was dropped since no connected worker fits its
-	// task; the zero key: none. See enqueue.
-	unfit [job.Low + 1]fsm.DueKey
+	// unfit holds, by kind, the first key that was dropped since no connected
+	// worker fits its task. See wait.
+	unfit [job.Low + 1]map[kind]fsm.DueKey
 }
 
 func newDueWindow(now int64, most int) dueWindow {
@@ -194,46 +197,107 @@ func (l *loop) enqueue(r fsm.Reader, it *item) {
 		l.due.add(it.ref, t.Policy.Priority, t.Due)
 		return
 	}
-	it.version = t.Version
+	it.version, it.job = t.Version, jobOf(&t)
 	l.wait(it, l.shape(r, &t))
+}
+
+// kind is what tasks that no worker fits have in common: when it changes they
+// are looked at again.
+type kind struct {
+	shape shape
+	job   jobKey
+}
+
+func jobOf(t *fsm.Task) jobKey {
+	if t.Job == "" {
+		return jobKey{}
+	}
+	return jobKey{t.Namespace, t.Job}
 }
 
 // wait puts a due task into the queue of its shape. Of a shape that no connected
 // worker fits few tasks are kept, so that the others are reached; the index
-// keeps the rest until a worker or a job changes, see retryUnfit.
+// keeps the rest until that changes, see retryUnfit.
 func (l *loop) wait(it *item, s shape) {
-	p := it.priority
-	if q := l.queues.byPriority[p][s]; q != nil && q.Len() >= maxUnfit && !l.fitsAny(s) {
-		l.due.drop(it)
-		if first := l.due.unfit[p]; first == (fsm.DueKey{}) || it.key().Compare(first) < 0 {
-			l.due.unfit[p] = it.key()
-		}
+	if q := l.queues.byPriority[it.priority][s]; q != nil && q.Len() >= maxUnfit && !l.fitsAny(s) && l.leave(it, s) {
 		return
 	}
 	l.queues.push(it, s)
 	l.dirty = true
 }
 
+// leave forgets a task that no worker fits. It reports false where too many kinds
+// are left already; the task then stays in memory.
+func (l *loop) leave(it *item, s shape) bool {
+	unfit := l.due.unfit[it.priority]
+	k := kind{s, it.job}
+	first, known := unfit[k]
+	if !known && len(unfit) >= maxUnfitKinds {
+		return false
+	}
+	if unfit == nil {
+		unfit = map[kind]fsm.DueKey{}
+		l.due.unfit[it.priority] = unfit
+	}
+	if !known || it.key().Compare(first) < 0 {
+		unfit[k] = it.key()
+	}
+	l.due.drop(it)
+	return true
+}
+
+// trimUnfit leaves most of the tasks whose shape has lost its last worker, where
+// they keep others from being loaded.
+func (l *loop) trimUnfit() {
+	for _, p := range job.Priorities {
+		if l.due.count[p] <= l.due.max/2 {
+			continue
+		}
+		for _, q := range l.queues.heads(p) {
+			if q.Len() <= maxUnfit || l.fitsAny(q.shape) {
+				continue
+			}
+			items := slices.Clone(q.items)
+			slices.SortFunc(items, func(a, b *item) int { return a.key().Compare(b.key()) })
+			for _, it := range items[maxUnfit:] {
+				if !l.leave(it, q.shape) {
+					break
+				}
+			}
+		}
+	}
+}
+
 // fitsAny reports whether a connected worker fits a shape, free or not.
 func (l *loop) fitsAny(s shape) bool {
 	selector := parseLabels(s.labels)
 	for _, w := range l.workers {
-		if w.session != nil && !w.draining && !w.lost && w.fits(s, selector) {
+		if w.session != nil && !gone(w.session) && !w.draining && !w.lost && w.fits(s, selector) {
 			return true
 		}
 	}
 	return false
 }
 
-// retryUnfit makes the next scans find again what no worker fitted.
-func (l *loop) retryUnfit() {
+// retryUnfit makes the next scans find again the tasks of those kinds that may fit
+// a worker now.
+func (l *loop) retryUnfit(mayFit func(kind) bool) {
 	for _, p := range job.Priorities {
-		first := l.due.unfit[p]
-		if first != (fsm.DueKey{}) && first.Compare(l.due.frontier[p]) < 0 {
-			l.due.frontier[p] = first
+		for k, first := range l.due.unfit[p] {
+			if !mayFit(k) {
+				continue
+			}
+			delete(l.due.unfit[p], k)
+			if first.Compare(l.due.frontier[p]) < 0 {
+				l.due.frontier[p] = first
+			}
 		}
-		l.due.unfit[p] = fsm.DueKey{}
 	}
+}
+
+// retryFitting is retryUnfit after a change of workers.
+func (l *loop) retryFitting() {
+	l.retryUnfit(func(k kind) bool { return l.fitsAny(k.shape) })
 }
 
 // reload places a task by its record, after an assign of it failed.

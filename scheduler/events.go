@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 )
@@ -24,7 +26,7 @@ func (l *loop) onEvent(e *fsm.Event) {
 	case fsm.EventWorkerChanged:
 		l.onWorkerChanged(e.Worker)
 	case fsm.EventJobChanged:
-		l.onJobChanged()
+		l.onJobChanged(jobKey{e.Namespace, e.Job})
 	}
 }
 
@@ -37,7 +39,7 @@ func (l *loop) onPending(t *fsm.Task) {
 		l.due.add(ref, p, t.Due)
 		return
 	}
-	it := &item{ref: ref, priority: p, due: t.Due, version: t.Version}
+	it := &item{ref: ref, priority: p, due: t.Due, version: t.Version, job: jobOf(t)}
 	if !l.due.room(it) {
 		return
 	}
@@ -70,7 +72,7 @@ func (l *loop) onAssigned(e *fsm.Event) {
 		bootID = w.boot
 	}
 	*a = active{ref: fsm.AttemptRef{Ref: ref, Token: e.Token}, attempt: e.Task.Attempt, boot: bootID}
-	l.send(w, l.dispatch(nil, r, e.Task))
+	l.send(w, l.appendDispatch(nil, r, ref, e.Token)) // not, if it has ended meanwhile
 }
 
 func (l *loop) onRunning(e *fsm.Event) {
@@ -133,19 +135,22 @@ func (l *loop) onWorkerChanged(name string) {
 		return
 	}
 	w.take(&rec)
-	l.retryUnfit()
+	l.retryFitting()
 	l.dirty = true
 }
 
-// onJobChanged forgets what was computed from definitions: the cache, and the
-// shapes of tasks that wait.
-func (l *loop) onJobChanged() {
-	clear(l.jobs)
-	l.retryUnfit()
+// onJobChanged forgets what was computed from a definition: the cached job, and
+// the shapes of its tasks that wait.
+func (l *loop) onJobChanged(key jobKey) {
+	delete(l.jobs, key)
+	l.retryUnfit(func(k kind) bool { return k.job == key })
 	for _, p := range job.Priorities {
 		for _, q := range l.queues.heads(p) {
-			for q.Len() > 0 {
-				l.due.raise[p] = append(l.due.raise[p], q.pop())
+			for _, it := range slices.Clone(q.items) {
+				if it.job == key {
+					q.remove(it)
+					l.due.raise[p] = append(l.due.raise[p], it)
+				}
 			}
 		}
 	}

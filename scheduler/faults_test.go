@@ -389,3 +389,101 @@ func TestAMessageDuringATurnIsHandledAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Changes of jobs that have nothing to do with it must not hide a task behind
+// those that no worker fits.
+func TestUnrelatedChangesDontHideTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 1, time.Millisecond)
+		w.mustConnect()
+		picky := handler(0)
+		picky.Policy.Selector = map[string]string{"gpu": "yes"}
+		specs := make([]job.TaskSpec, maxUnfit+4*maxScan)
+		for i := range specs {
+			specs[i] = picky
+		}
+		c.submit(specs...)
+		time.Sleep(time.Minute)
+		var refs []fsm.TaskRef
+		for i := range 100 {
+			spec := job.Spec{Executor: job.Executor{Handler: "other"}, Description: time.Duration(i).String()}
+			if res := c.apply(fsm.PutJob{Namespace: "default", Name: "unrelated", Spec: spec}); res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			if i%10 == 0 {
+				refs = append(refs, c.submit(handler(0))...)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond)
+		for _, ref := range refs {
+			if s := c.task(ref).State; s != job.Success {
+				t.Errorf("a task is %s while unrelated jobs change, want success", s)
+			}
+		}
+		gpu := c.worker("w2", 100, time.Millisecond)
+		gpu.labels = map[string]string{"gpu": "yes"}
+		gpu.mustConnect()
+		time.Sleep(time.Minute)
+		if n := len(gpu.seen()); n != len(specs) {
+			t.Errorf("%d of %d tasks ran once a worker fitted them", n, len(specs))
+		}
+	})
+}
+
+// The only worker of a shape goes while half of memory is full of its tasks.
+func TestTasksWhoseWorkerIsGoneDontHideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, func(cfg *Config) { cfg.MaxLoaded = 1000 })
+		gpu := c.worker("w2", 1, 0)
+		gpu.labels = map[string]string{"gpu": "yes"}
+		gpu.mustConnect()
+		picky := handler(0)
+		picky.Policy.Selector = map[string]string{"gpu": "yes"}
+		specs := make([]job.TaskSpec, 3000)
+		for i := range specs {
+			specs[i] = picky
+		}
+		c.submit(specs...)
+		time.Sleep(time.Second)
+		gpu.disconnect()
+		w := c.worker("w1", 1, time.Millisecond)
+		w.mustConnect()
+		ref := c.submit(handler(0))[0]
+		time.Sleep(5 * time.Second)
+		if s := c.task(ref).State; s != job.Success {
+			t.Errorf("a task that fits is %s behind those whose worker is gone, want success", s)
+		}
+	})
+}
+
+// A life that registered and was never heard of again is counted as lost.
+func TestALifeThatRegisteredAndVanishedIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newHooked(t)
+		w := c.worker("w1", 1, 0)
+		h.set(func(cmd fsm.Command, done func(fsm.Result, error)) bool {
+			if _, ok := cmd.(fsm.RegisterWorker); !ok {
+				return false
+			}
+			go func() {
+				res := c.apply(cmd)
+				w.disconnect()
+				synctest.Wait()
+				done(res, nil)
+			}()
+			return true
+		})
+		if err := w.connect(); err == nil {
+			t.Fatal("a connection that ended was attached")
+		}
+		h.set(nil)
+		time.Sleep(time.Minute)
+		r, release := c.Read()
+		defer release()
+		if rec, ok := fsm.GetWorker(r, "w1"); !ok || !rec.Lost {
+			t.Errorf("the worker is %+v a minute later, want it lost", rec)
+		}
+	})
+}

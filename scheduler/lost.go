@@ -18,13 +18,21 @@ func (l *loop) expireLeases(mono time.Duration) {
 		if w.boot == b.id {
 			w.session = nil
 		}
-		if w.boot == b.id && !w.joining { // else it would be marked after it registered anew
-			l.cfg.Log.ProposeAsync(fsm.WorkerState{Term: l.term, Name: b.worker, Boot: b.id}, func(fsm.Result, error) {})
-		}
 	}
 	for _, w := range l.workers {
+		l.markLost(w)
 		l.loseEnded(w, mono)
 	}
+}
+
+// markLost proposes to count a worker as lost that has neither a session nor a
+// lease. It is called again until state says so. A worker that is registering is
+// left alone: it would be marked after it registered.
+func (l *loop) markLost(w *workerState) {
+	if w.lost || w.joining || w.session != nil || w.boot == "" || l.leases.running(boot{w.name, w.boot}) {
+		return
+	}
+	l.cfg.Log.ProposeAsync(fsm.WorkerState{Term: l.term, Name: w.name, Boot: w.boot}, func(fsm.Result, error) {})
 }
 
 // loseEnded proposes to lose the attempts of a worker's lives without a lease.

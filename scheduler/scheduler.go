@@ -51,6 +51,7 @@ const (
 	expireInterval  = 2 * time.Second         // between looks for records past their retention
 	redispatchAfter = 10 * time.Second        // an attempt that was sent and has not started
 	maxUnfit        = 100                     // tasks of one shape kept in memory while no connected worker fits it
+	maxUnfitKinds   = 1000                    // kinds of task left to the index since no worker fits them, per priority
 	backstopMargin  = 1500 * time.Millisecond // for the report of an attempt that ended in time
 	backstopRepeat  = 5 * time.Second         // between two requests to end the same attempt
 )
@@ -211,6 +212,7 @@ func (l *loop) turn() time.Duration {
 		l.expireLeases(mono)
 		l.backstop(mono)
 		l.redispatch(mono)
+		l.trimUnfit()
 	}
 	if mono >= l.nextExpire && !l.expiring {
 		l.nextExpire = mono + expireInterval

@@ -118,6 +118,9 @@ func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, rep
 	if rec, ok := fsm.GetWorker(r, w.name); ok {
 		w.take(&rec)
 	}
+	if w.boot == h.Worker.Boot && !w.lost { // also where the session fails: this life may end unheard of
+		l.leases.grant(boot{w.name, w.boot}, l.cfg.Mono(), w.lease)
+	}
 	switch {
 	case err != nil:
 	case gone(session):
@@ -129,14 +132,13 @@ func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, rep
 		reply(0, err)
 		return
 	}
-	l.leases.grant(boot{w.name, w.boot}, l.cfg.Mono(), w.lease)
 	w.session, w.room = session, -1
 	w.offers = make(map[string]bool, len(h.Offers))
 	for _, o := range h.Offers {
 		w.offers[o] = true
 	}
 	l.settle(r, w, h.Held)
-	l.retryUnfit()
+	l.retryFitting()
 	l.dirty = true
 	reply(l.term, nil)
 }
