@@ -139,6 +139,13 @@ func (n *Node) fatal(code int, err error) {
 	n.fatalOnce.Do(func() { n.cfg.Fatal(code, err) })
 }
 
+// Empty reports whether the replica holds no log entry and no snapshot. One that
+// has only voted is empty, though it has state.
+func (n *Node) Empty() bool {
+	_, last := n.log.index.bounds()
+	return last == 0 && n.snaps.latest().ID == ""
+}
+
 // HasState reports whether the replica has ever been part of a cluster.
 func (n *Node) HasState() bool { return n.raft.CurrentTerm() > 0 || n.raft.LastIndex() > 0 }
 

@@ -191,8 +191,9 @@ type LeaderReply struct {
 // Form asks a server without data to promise itself to a new cluster: to begin
 // or join no other one.
 type Form struct {
-	ClusterID string   `msgpack:"c"` // of the new cluster
-	Servers   []string `msgpack:"s"` // names, sorted
+	ClusterID string   `msgpack:"c"`           // of the new cluster
+	Servers   []string `msgpack:"s"`           // names, sorted
+	Probe     bool     `msgpack:"p,omitempty"` // only tell whether it would
 }
 
 // Join asks the leader to add a server.

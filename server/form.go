@@ -29,7 +29,7 @@ const (
 // it is promised or added a server lets nobody's Raft speak to it: it may have
 // lost a log that it once voted with.
 func (s *Server) form(ctx context.Context) error {
-	if s.node.HasState() || s.forming() != nil {
+	if f := s.forming(); s.node.HasState() || f != nil && f.Servers[0] != s.cfg.Name {
 		s.gate.open()
 	}
 	tick := time.NewTicker(formInterval)
@@ -39,8 +39,7 @@ func (s *Server) form(ctx context.Context) error {
 		others := s.otherServers()
 		if time.Since(report) >= formReport {
 			report = time.Now()
-			s.log.Info("waiting to be part of a cluster", "servers_found", len(others)+1,
-				"expected", s.cfg.BootstrapExpect, "join", s.cfg.Join)
+			s.reportForming(others)
 		}
 		switch {
 		case slices.ContainsFunc(others, func(m cluster.Member) bool { return m.ClusterID != "" && !s.promisedTo(m) }):
@@ -65,6 +64,19 @@ func (s *Server) form(ctx context.Context) error {
 	return nil
 }
 
+// reportForming says what is waited for.
+func (s *Server) reportForming(others []cluster.Member) {
+	found := []string{s.cfg.Name}
+	for _, m := range others {
+		found = append(found, m.Name)
+	}
+	attrs := []any{"servers_found", found, "expected", s.cfg.BootstrapExpect, "join", s.cfg.Join}
+	if is := s.forming(); is != nil {
+		attrs = append(attrs, "promised_with", is.Servers)
+	}
+	s.log.Info("waiting to be part of a cluster", attrs...)
+}
+
 // otherServers returns the other living servers, by name.
 func (s *Server) otherServers() []cluster.Member {
 	var out []cluster.Member
@@ -81,45 +93,84 @@ func (s *Server) otherServers() []cluster.Member {
 // the one to do so and all of them promise themselves to it. Else it waits: for
 // the server that begins, or for somebody's other promise to become a cluster.
 func (s *Server) begin(ctx context.Context, others []cluster.Member) error {
-	others = others[:s.cfg.BootstrapExpect-1]
-	names := []string{s.cfg.Name}
+	others = s.companions(others)
+	if others == nil {
+		return nil
+	}
+	f := forming{ClusterID: newClusterID(), Servers: []string{s.cfg.Name}}
 	servers := []raftnode.Server{{Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), Voter: true}}
 	for _, m := range others {
 		if m.Name < s.cfg.Name {
 			return nil
 		}
-		names = append(names, m.Name)
+		f.Servers = append(f.Servers, m.Name)
 		servers = append(servers, raftnode.Server{Name: m.Name, Address: m.RPC, Voter: true})
 	}
-	f := forming{ClusterID: newClusterID(), Servers: names}
-	if is := s.forming(); is != nil && slices.Equal(is.Servers, names) {
+	if is := s.forming(); is != nil {
 		f = *is
 	}
 	if err := s.promise(f); err != nil {
-		s.log.Debug("not beginning a cluster", "servers", names, "error", err)
+		s.log.Warn("not beginning a cluster", "servers", f.Servers, "error", err)
 		return nil
 	}
-	for _, m := range others {
-		ask, cancel := context.WithTimeout(ctx, stepTimeout)
-		err := s.peers.Call(ask, m.RPC, rpc.MethodForm, rpc.Form(f), nil)
-		cancel()
-		if err != nil {
-			s.log.Warn("a server does not take part in a new cluster; trying again", "server", m.Name, "error", err)
-			return nil
+	// Nobody is made to promise before all would: a promise among these servers
+	// replaces the one to a beginner that has lost its data, and must not where one
+	// of them holds a log of that cluster.
+	for _, probe := range []bool{true, false} {
+		for _, m := range others {
+			ask, cancel := context.WithTimeout(ctx, stepTimeout)
+			req := rpc.Form{ClusterID: f.ClusterID, Servers: f.Servers, Probe: probe}
+			err := s.peers.Call(ask, m.RPC, rpc.MethodForm, req, nil)
+			cancel()
+			if err != nil {
+				s.log.Warn("a server does not take part in a new cluster; trying again", "other", m.Name, "error", err)
+				return nil
+			}
 		}
 	}
-	s.log.Info("beginning a new cluster", "servers", names)
+	s.log.Info("beginning a new cluster", "servers", f.Servers)
+	s.setClusterID(f.ClusterID)
+	s.gate.open()
 	return s.node.Bootstrap(servers)
+}
+
+// companions returns with whom this server would form a cluster: those it is
+// promised with, or else the first by name. Nil: one of them is missing.
+func (s *Server) companions(others []cluster.Member) []cluster.Member {
+	n := s.cfg.BootstrapExpect - 1
+	if is := s.forming(); is != nil { // others that came since wait to be added
+		n = len(is.Servers) - 1
+		others = slices.DeleteFunc(others, func(m cluster.Member) bool { return !slices.Contains(is.Servers, m.Name) })
+	}
+	if n < 0 || len(others) < n {
+		return nil
+	}
+	return append([]cluster.Member{}, others[:n]...)
 }
 
 // promise gives this server to a new cluster, durably, and lets its Raft speak.
 func (s *Server) promise(f forming) error {
 	s.formMu.Lock()
 	defer s.formMu.Unlock()
-	if err := s.dir.promise(f); err != nil {
+	if err := s.dir.promise(f, s.node.Empty()); err != nil {
 		return err
 	}
-	s.setClusterID(f.ClusterID)
+	if f.Servers[0] != s.cfg.Name { // who begins it speaks for it once all have promised
+		s.setClusterID(f.ClusterID)
+		s.gate.open()
+	}
+	return nil
+}
+
+// belong records durably that the leader has added this server, before its Raft
+// speaks: a log without the cluster's id could never be caught up after a crash.
+func (s *Server) belong(cluster string) error {
+	s.formMu.Lock()
+	defer s.formMu.Unlock()
+	if err := s.dir.setCluster(cluster); err != nil {
+		return err
+	}
+	s.setClusterID(cluster)
 	s.gate.open()
 	return nil
 }
@@ -146,10 +197,19 @@ func (s *Server) onForm(r *rpc.Request) (any, error) {
 	if !slices.Contains(m.Servers, s.cfg.Name) || m.ClusterID == "" {
 		return nil, job.Invalid("servers", "must name this server, "+s.cfg.Name, strings.Join(m.Servers, ","))
 	}
-	if s.node.HasState() {
-		return nil, job.Conflict("servers", "this server is part of a cluster already", s.cfg.Name)
+	if !s.node.Empty() {
+		return nil, job.Conflict("servers", "this server holds the log of a cluster already", s.cfg.Name)
 	}
-	if err := s.promise(forming(m)); err != nil {
+	f := forming{ClusterID: m.ClusterID, Servers: m.Servers}
+	if m.Probe {
+		s.formMu.Lock()
+		defer s.formMu.Unlock()
+		if err := s.dir.mayPromise(f, true); err != nil {
+			return nil, err
+		}
+		return rpc.Empty{}, nil
+	}
+	if err := s.promise(f); err != nil {
 		return nil, err
 	}
 	return rpc.Empty{}, nil
@@ -171,8 +231,9 @@ func (s *Server) askToJoin(ctx context.Context, others []cluster.Member) (done b
 		err := s.peers.Call(ctx, leader.Address, rpc.MethodJoin,
 			rpc.Join{Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), Boot: s.boot}, nil)
 		if err == nil {
-			s.setClusterID(m.ClusterID)
-			s.gate.open()
+			if err := s.belong(m.ClusterID); err != nil {
+				return false, err
+			}
 			s.log.Info("added to the cluster; catching up", "leader", leader.Name)
 			return true, nil
 		}

@@ -108,11 +108,13 @@ func (d *dataDir) setCluster(id string) error {
 		"; server.json was changed or copied: restore it, or empty the directory and let the server join again", d.path)
 }
 
-// promise records the one cluster that the server lets itself be made part of.
-// The same promise again is fine, another one is a conflict.
-func (d *dataDir) promise(f forming) error {
+// mayPromise returns why the server can't be made part of a new cluster: it is
+// part of one, or promised to other servers. A promise among the same servers,
+// and so of the same beginner, may be replaced while this one's log is empty: the
+// beginner has lost its data. It makes sure first that all logs are empty.
+func (d *dataDir) mayPromise(f forming, empty bool) error {
 	if is := d.id.Forming; is != nil {
-		if is.ClusterID == f.ClusterID && slices.Equal(is.Servers, f.Servers) {
+		if slices.Equal(is.Servers, f.Servers) && (is.ClusterID == f.ClusterID || empty) {
 			return nil
 		}
 		return job.Conflict("bootstrap-expect", "this server has promised itself to a new cluster of "+
@@ -121,6 +123,17 @@ func (d *dataDir) promise(f forming) error {
 	}
 	if d.id.ClusterID != "" {
 		return job.Conflict("cluster_id", "this server is part of a cluster already", d.id.ClusterID)
+	}
+	return nil
+}
+
+// promise records the one cluster that the server lets itself be made part of.
+func (d *dataDir) promise(f forming, empty bool) error {
+	if err := d.mayPromise(f, empty); err != nil {
+		return err
+	}
+	if is := d.id.Forming; is != nil && is.ClusterID == f.ClusterID {
+		return nil
 	}
 	d.id.Forming = &f
 	return d.write()

@@ -70,22 +70,29 @@ func TestAServerPromisesItselfToOneNewCluster(t *testing.T) {
 	}
 	first := forming{ClusterID: "a", Servers: []string{"s1", "s2", "s3"}}
 	d := open()
-	if err := d.promise(first); err != nil {
+	if err := d.promise(first, false); err != nil {
 		t.Fatal(err)
 	}
 	d.close()
 	d = open() // a restart does not forget it
 	defer d.close()
-	if err := d.promise(first); err != nil {
+	if err := d.promise(first, false); err != nil {
 		t.Errorf("the same promise again: %v", err)
 	}
 	for _, other := range []forming{
 		{ClusterID: "b", Servers: []string{"s1", "s2", "s3"}},
 		{ClusterID: "a", Servers: []string{"s2", "s3", "s4"}},
 	} {
-		if err := d.promise(other); !errors.Is(err, job.ErrConflict) {
+		if err := d.promise(other, false); !errors.Is(err, job.ErrConflict) {
 			t.Errorf("a promise to %v after one to %v gave %v, want a conflict", other, first, err)
 		}
+	}
+	again := forming{ClusterID: "b", Servers: first.Servers} // the beginner lost its data
+	if err := d.promise(again, true); err != nil {
+		t.Errorf("a promise among the same servers with an empty log: %v", err)
+	}
+	if err := d.promise(forming{ClusterID: "b", Servers: []string{"s2", "s3", "s4"}}, true); !errors.Is(err, job.ErrConflict) {
+		t.Errorf("a promise to other servers gave %v, want a conflict", err)
 	}
 	if err := d.setCluster("a"); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func (s *Server) open() (err error) {
 	}
 	if id := s.dir.id.ClusterID; id != "" {
 		s.setClusterID(id)
-	} else if f := s.dir.id.Forming; f != nil {
+	} else if f := s.dir.id.Forming; f != nil && f.Servers[0] != s.cfg.Name {
 		s.setClusterID(f.ClusterID)
 	}
 	if s.http, err = net.Listen("tcp", s.cfg.HTTP); err != nil {
@@ -108,8 +108,13 @@ func (s *Server) open() (err error) {
 	if s.gossip, err = s.startGossip(); err != nil {
 		return err
 	}
-	s.node, err = raftnode.Open(s.raftConfig())
-	return err
+	if s.node, err = raftnode.Open(s.raftConfig()); err != nil {
+		return err
+	}
+	if f := s.dir.id.Forming; f != nil && s.node.HasState() {
+		s.setClusterID(f.ClusterID)
+	}
+	return nil
 }
 
 // openHome opens the state. A server that was part of a cluster must find it:
