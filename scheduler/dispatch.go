@@ -10,7 +10,7 @@ import (
 // dispatch appends what a worker needs to run a task's current attempt.
 func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch {
 	d := Dispatch{Task: *t}
-	d.Policy, d.Executor, d.JobVersion = l.policy(r, t)
+	d.Policy, d.Executor, d.JobVersion = l.assignedWith(r, t)
 	if t.HasBody {
 		body, ok := fsm.GetBody(r, t.Ref())
 		if !ok {
@@ -22,6 +22,25 @@ func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch 
 		}
 	}
 	return append(items, d)
+}
+
+// assignedWith is policy as of the version that the current attempt was assigned
+// with. Its job may have changed since, and what runs, what is recorded and how
+// long the leader waits for it must be of one version.
+func (l *loop) assignedWith(r fsm.Reader, t *fsm.Task) (job.Policy, job.Executor, uint64) {
+	policy, executor, version := l.policy(r, t)
+	if t.Job == "" {
+		return policy, executor, version
+	}
+	at, ok := fsm.GetAttempt(r, t.Ref(), t.Attempt)
+	if !ok || at.JobVersion == version {
+		return policy, executor, version
+	}
+	j, ok := fsm.GetJobVersion(r, t.Namespace, t.Job, at.JobVersion)
+	if !ok {
+		return policy, executor, version
+	}
+	return j.Spec.Policy.Merge(t.Policy), j.Spec.Executor, j.Version
 }
 
 // appendDispatch is dispatch for a task that is still at the given token.

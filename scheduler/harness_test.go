@@ -165,6 +165,9 @@ type start struct {
 	due   int64
 	boot  string
 	again bool // the worker held it already
+
+	version uint64       // of the job
+	timeout job.Duration // of its policy
 }
 
 // model is a worker: it runs what it is sent for a fixed time.
@@ -273,7 +276,8 @@ func (k *link) Dispatch(_ uint64, items []Dispatch) {
 	for _, d := range items {
 		ref := fsm.AttemptRef{Ref: d.Task.Ref(), Token: d.Task.Token}
 		_, again := m.held[ref]
-		m.starts = append(m.starts, start{at: time.Now(), ref: ref, due: d.Task.Due, boot: m.boot, again: again})
+		m.starts = append(m.starts, start{at: time.Now(), ref: ref, due: d.Task.Due, boot: m.boot, again: again,
+			version: d.JobVersion, timeout: d.Policy.TimeoutOrDefault()})
 		m.held[ref] = d.Task.Attempt
 		if m.takes > 0 && !again {
 			time.AfterFunc(m.takes, func() { m.finish(ref, job.OutcomeSuccess) })

@@ -99,26 +99,11 @@ func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
 	if !ok {
 		return 0
 	}
-	policy := l.sentWith(r, &t)
+	policy, _, _ := l.assignedWith(r, &t)
 	if policy.OnDisconnectOrDefault() != job.DisconnectContinue {
 		return 0
 	}
 	return policy.TimeoutOrDefault().Std()*3/2 + policy.GraceOrDefault().Std()
-}
-
-// sentWith is the policy that a task's current attempt was dispatched with: its
-// job may have changed since.
-func (l *loop) sentWith(r fsm.Reader, t *fsm.Task) job.Policy {
-	policy, _, version := l.policy(r, t)
-	at, ok := fsm.GetAttempt(r, t.Ref(), t.Attempt)
-	if t.Job == "" || !ok || at.JobVersion == version {
-		return policy
-	}
-	j, ok := fsm.GetJobVersion(r, t.Namespace, t.Job, at.JobVersion)
-	if !ok {
-		return policy
-	}
-	return j.Spec.Policy.Merge(t.Policy)
 }
 
 // armBackstop notes when the leader itself asks for the end of an attempt that
@@ -129,7 +114,7 @@ func (l *loop) armBackstop(r fsm.Reader, w *workerState, ref fsm.TaskRef) {
 	if a == nil || !ok {
 		return
 	}
-	policy := l.sentWith(r, &t)
+	policy, _, _ := l.assignedWith(r, &t)
 	if timeout := policy.TimeoutOrDefault().Std(); timeout > 0 {
 		a.backstop = l.cfg.Mono() + timeout + policy.GraceOrDefault().Std() + backstopMargin
 	}

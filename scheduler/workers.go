@@ -28,7 +28,7 @@ type workerState struct {
 type active struct {
 	ref      fsm.AttemptRef // Token is zero until committed
 	attempt  uint32
-	boot     string // names its present life
+	boot     string // the worker's life that it was assigned to
 	running  bool
 	losing   bool          // a lose is proposed
 	sent     time.Duration // when it was last dispatched, by Mono
