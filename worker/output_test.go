@@ -61,6 +61,40 @@ func TestFollowBeginsWithTheTail(t *testing.T) {
 	receive(t, s.exited, 5*time.Second)
 }
 
+// Output that was dropped while nobody waited for it has its end for who comes
+// before the command goes on, and for who stays to the command's end.
+func TestEndOfDroppedOutputIsMadeGood(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*stream){
+		"follow": func(s *stream) { s.follow(firstGeneration, true) },
+		"end":    func(s *stream) { s.end() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := newOutbox()
+			s := newStream(1, false, nil, out)
+			s.follow(firstGeneration, false)
+			all := numbers(300_000)
+			for at := 0; at < len(all); at += streamBuffer { // the worker reads none of it
+				s.take(all[at:min(at+streamBuffer, len(all))])
+			}
+			end(s)
+			var got []byte
+			var skipped int64
+			for len(out.queue) > 0 {
+				c := out.pop().Chunk
+				if skipped += c.Skipped; c.Skipped > 0 && skipped+int64(len(got)+len(c.Data)) != int64(len(all)) {
+					t.Errorf("%d bytes and %d skipped of %d", len(got)+len(c.Data), skipped, len(all))
+				}
+				got = append(got, c.Data...)
+			}
+			if skipped == 0 || !bytes.HasSuffix(got, []byte("\n299999\n300000\n")) {
+				t.Errorf("%d skipped, the end is %q", skipped, got[max(0, len(got)-20):])
+			}
+		})
+	}
+}
+
 // A worker that reads nothing must neither end a command nor make memory grow.
 func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
 	t.Parallel()

@@ -126,14 +126,18 @@ func (s *stream) signal() {
 	}
 }
 
-// follow begins with the tail so far, unless it only changes who waits;
-// generation 0 ends.
+// follow begins with the tail so far, unless it only changes who waits: then
+// what was dropped last, when nobody did, is made good as far as the tail goes.
+// Generation 0 ends.
 func (s *stream) follow(generation uint64, wait bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.signal()
 	s.wait = wait
 	if generation == s.generation {
+		if wait && s.skipped > 0 {
+			s.makeGood(s.skipped, s.pending)
+		}
 		return
 	}
 	s.generation, s.stalled = generation, false
@@ -145,6 +149,19 @@ func (s *stream) follow(generation uint64, wait bool) {
 		s.sent = int64(len(c.Data)) + chunkCost
 		s.out.add(report{Chunk: c})
 	}
+}
+
+// makeGood sends the end of what was dropped; behind it in the tail lies what waits.
+func (s *stream) makeGood(dropped, behind int64) {
+	b := s.tail.bytes()
+	b = b[:int64(len(b))-min(behind, int64(len(b)))]
+	b = b[int64(len(b))-min(dropped, int64(len(b))):]
+	c := &chunkReport{
+		Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Data: b, Skipped: dropped - int64(len(b)),
+	}
+	s.skipped = 0
+	s.sent += int64(len(b)) + chunkCost
+	s.out.add(report{Chunk: c})
 }
 
 // took makes room.
@@ -165,13 +182,13 @@ func (s *stream) hurry() {
 	s.signal()
 }
 
-// end returns the tail, after it told a follower of what was dropped last.
+// end returns the tail, after it made good what was dropped last.
 func (s *stream) end() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.signal()
-	if skipped := s.skipped + s.pending; s.generation != 0 && skipped > 0 {
-		s.out.add(report{Chunk: &chunkReport{Seq: s.seq, Generation: s.generation, Stderr: s.stderr, Skipped: skipped}})
+	if dropped := s.skipped + s.pending; s.generation != 0 && dropped > 0 {
+		s.makeGood(dropped, 0)
 	}
 	s.generation = 0
 	return s.tail.bytes()
