@@ -171,9 +171,9 @@ type TermReply struct {
 	Term uint64 `msgpack:"t"`
 }
 
-// ClockReply answers with the server's wall clock in Unix milliseconds.
+// ClockReply answers with the server's wall clock in Unix microseconds.
 type ClockReply struct {
-	UnixMS int64 `msgpack:"u"`
+	UnixMicros int64 `msgpack:"u"`
 }
 
 // SumReply answers with the hash chain that the newest checksum entry found.

@@ -41,7 +41,7 @@ type clock struct {
 	mu struct {
 		sync.Mutex
 		anchored bool
-		base     int64         // cluster time in ms at the anchor
+		base     int64         // cluster time at the anchor, Unix ns
 		at       time.Duration // mono at the anchor
 		slew     time.Duration // still to be worked in, by slewing
 	}
@@ -49,15 +49,11 @@ type clock struct {
 
 func newClock() *clock { return &clock{wall: time.Now, mono: boottime} }
 
-// Now returns the cluster's time in Unix ms.
-func (c *clock) Now() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.mu.anchored {
-		return c.wall().UnixMilli()
-	}
-	return c.advance()
-}
+// Now returns the cluster's time in Unix ms, rounded down: nothing is due early.
+func (c *clock) Now() int64 { return c.nanos() / int64(time.Millisecond) }
+
+// NowMicros returns the cluster's time in Unix µs.
+func (c *clock) NowMicros() int64 { return c.nanos() / int64(time.Microsecond) }
 
 // stamp is Now for log entries: 0 until a term's clock is agreed. Raft leads
 // before that, and what this server's own wall says must not reach state.
@@ -67,30 +63,35 @@ func (c *clock) stamp() int64 {
 	if !c.mu.anchored {
 		return 0
 	}
+	return c.advance() / int64(time.Millisecond)
+}
+
+func (c *clock) nanos() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.anchored {
+		return c.wall().UnixNano()
+	}
 	return c.advance()
 }
 
 // advance moves the anchor to the present and works in a part of the slew. It
 // never goes back.
 func (c *clock) advance() int64 {
-	mono := c.mono()
-	elapsed := mono - c.mu.at
-	whole := elapsed.Truncate(time.Millisecond)
-	part := whole / clockSlewRate
-	part = max(min(part, c.mu.slew), -part).Truncate(time.Millisecond)
-	now := c.mu.base + (whole + part).Milliseconds()
-	if whole >= clockSlewRate*time.Millisecond {
-		c.mu.base, c.mu.at = now, c.mu.at+whole
-		c.mu.slew -= part
-	}
-	return now
+	elapsed := c.mono() - c.mu.at
+	most := elapsed / clockSlewRate
+	part := max(min(c.mu.slew, most), -most)
+	c.mu.base += int64(elapsed + part)
+	c.mu.at += elapsed
+	c.mu.slew -= part
+	return c.mu.base
 }
 
 // anchor starts a term at the given offset from this server's wall clock.
 func (c *clock) anchor(offset time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.base = c.wall().Add(offset).UnixMilli()
+	c.mu.base = c.wall().Add(offset).UnixNano()
 	c.mu.at = c.mono()
 	c.mu.slew = 0
 	c.mu.anchored = true
@@ -112,10 +113,9 @@ func (c *clock) correct(offset time.Duration) (by time.Duration, stepped bool) {
 	if !c.mu.anchored {
 		return 0, false
 	}
-	now := c.advance()
-	by = time.Duration(c.wall().Add(offset).UnixMilli()-now) * time.Millisecond
+	by = time.Duration(c.wall().Add(offset).UnixNano() - c.advance())
 	if by > clockStep {
-		c.mu.base, c.mu.at, c.mu.slew = now+by.Milliseconds(), c.mono(), 0
+		c.mu.base, c.mu.slew = c.mu.base+int64(by), 0
 		return by, true
 	}
 	c.mu.slew = by
@@ -174,7 +174,7 @@ func (s *Server) peerOffset(ctx context.Context, name, address string) (time.Dur
 		return 0, err
 	}
 	halfway := before.Add((s.clock.mono() - sent) / 2)
-	return time.UnixMilli(reply.UnixMS).Sub(halfway), nil
+	return time.UnixMicro(reply.UnixMicros).Sub(halfway), nil
 }
 
 const unknownOffset = time.Duration(-1 << 63)
