@@ -34,7 +34,7 @@ type cluster struct {
 	members map[string]*member
 	order   []string
 	adjust  func(*Config)
-	wrap    func(name string, b logBackend) logBackend
+	wrap    func(name string, b LogBackend) LogBackend
 
 	mu    sync.Mutex
 	cut   map[[2]string]bool // no connection between the two, in this direction
@@ -130,7 +130,7 @@ func (m *member) open() error {
 		return err
 	}
 	cfg := m.config()
-	node, err := open(cfg, fsm.NewMachine(), func(b logBackend) logBackend {
+	node, err := open(cfg, fsm.NewMachine(), func(b LogBackend) LogBackend {
 		if m.c.wrap != nil {
 			return m.c.wrap(m.name, b)
 		}

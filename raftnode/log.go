@@ -40,8 +40,10 @@ const (
 // errDamaged says that what was read is not what was written.
 var errDamaged = errors.New("checksum mismatch")
 
-// logBackend is what the store needs of raft-boltdb.
-type logBackend interface {
+// LogBackend keeps Raft's log and its few values, as raft-boltdb does: what a
+// call has written is durable when it returns. Get of an absent key is an error
+// whose text is "not found".
+type LogBackend interface {
 	raft.LogStore
 	Get(key []byte) ([]byte, error)
 	Set(key, value []byte) error
@@ -54,7 +56,7 @@ type logBackend interface {
 // is checked by each server that receives, stores or reads it.
 type logStore struct {
 	*guard
-	backend logBackend
+	backend LogBackend
 	self    string
 	index   *logIndex
 	grown   chan struct{} // signalled when the log has grown by a grain
@@ -100,7 +102,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func newLogStore(b logBackend, self string, grain int64, g *guard) *logStore {
+func newLogStore(b LogBackend, self string, grain int64, g *guard) *logStore {
 	return &logStore{guard: g, backend: b, self: self, index: newLogIndex(grain), grown: make(chan struct{}, 1)}
 }
 

@@ -149,7 +149,7 @@ func TestLogDeletesInChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	counting := &countingLog{logBackend: b}
+	counting := &countingLog{LogBackend: b}
 	g := newGuard(time.Minute, func(int, error) {})
 	defer g.close()
 	s := newLogStore(counting, "me", 1<<10, g)
@@ -292,13 +292,13 @@ func TestSecondProcessIsToldOfTheLock(t *testing.T) {
 
 // countingLog counts transactions.
 type countingLog struct {
-	logBackend
+	LogBackend
 	deletes int
 }
 
 func (f *countingLog) DeleteRange(lo, hi uint64) error {
 	f.deletes++
-	return f.logBackend.DeleteRange(lo, hi)
+	return f.LogBackend.DeleteRange(lo, hi)
 }
 
 func TestGuardEndsTheProcessOnStall(t *testing.T) {
@@ -332,7 +332,7 @@ func TestGuardEndsTheProcessOnStall(t *testing.T) {
 
 // breakable is a backend whose appends fail or hang once told to.
 type breakable struct {
-	logBackend
+	LogBackend
 	fail atomic.Pointer[error]
 	hang atomic.Pointer[chan struct{}]
 }
@@ -344,14 +344,14 @@ func (b *breakable) StoreLogs(logs []*raft.Log) error {
 	if err := b.fail.Load(); err != nil {
 		return *err
 	}
-	return b.logBackend.StoreLogs(logs)
+	return b.LogBackend.StoreLogs(logs)
 }
 
 func TestLogErrorEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	b := &breakable{}
-	c.wrap = func(_ string, inner logBackend) logBackend { b.logBackend = inner; return b }
+	c.wrap = func(_ string, inner LogBackend) LogBackend { b.LogBackend = inner; return b }
 	c.startAll()
 	c.mustSubmit("k", 1, 1)
 	full := errors.New("no space left on device")
@@ -366,8 +366,8 @@ func TestLogStallEndsTheProcess(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	c.adjust = func(cfg *Config) { cfg.StallLimit = 500 * time.Millisecond }
 	stalls := map[string]*breakable{}
-	c.wrap = func(name string, inner logBackend) logBackend {
-		stalls[name] = &breakable{logBackend: inner}
+	c.wrap = func(name string, inner LogBackend) LogBackend {
+		stalls[name] = &breakable{LogBackend: inner}
 		return stalls[name]
 	}
 	c.startAll()

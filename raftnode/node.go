@@ -23,8 +23,11 @@ type Config struct {
 	Name    string // the server's stable id
 	Address string // host:port that others dial, put into Raft's configuration as a hint
 	DataDir string // raft.db lives here; the store's home beside it
-	Logger  *slog.Logger
-	Home    *store.Home // closed by the caller, after the node
+	// Log takes the place of raft.db; it is closed with the node, or by a failed
+	// Open. Nil: raft.db in DataDir.
+	Log    LogBackend
+	Logger *slog.Logger
+	Home   *store.Home // closed by the caller, after the node
 
 	// Listener yields Raft's connections; Dial opens one to a server by name.
 	Listener net.Listener

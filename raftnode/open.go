@@ -45,20 +45,15 @@ func Open(cfg Config) (*Node, error) {
 }
 
 // open takes the machine, and what to put around the log's backend.
-func open(cfg Config, m machine, wrap func(logBackend) logBackend) (*Node, error) {
+func open(cfg Config, m machine, wrap func(LogBackend) LogBackend) (*Node, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, err
-	}
-	free, err := freeBytes(cfg.DataDir)
-	if err != nil {
-		return nil, fmt.Errorf("free space of %s: %w", cfg.DataDir, err)
-	}
-	if err := checkFree(cfg.DataDir, free); err != nil {
-		return nil, err
+	if cfg.Log == nil {
+		if cfg.Log, err = openFile(cfg.DataDir); err != nil {
+			return nil, err
+		}
 	}
 	n := &Node{cfg: cfg, removed: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -73,6 +68,25 @@ func open(cfg Config, m machine, wrap func(logBackend) logBackend) (*Node, error
 	return n, nil
 }
 
+// openFile opens the log in dir, if there is room for it.
+func openFile(dir string) (LogBackend, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	free, err := freeBytes(dir)
+	if err != nil {
+		return nil, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	if err := checkFree(dir, free); err != nil {
+		return nil, err
+	}
+	bolt, err := openBackend(dir)
+	if err != nil {
+		return nil, &StartError{ExitLogFailed, err}
+	}
+	return bolt, nil
+}
+
 // checkFree refuses a nearly full disk before raft meets it, which would panic.
 func checkFree(dir string, free uint64) error {
 	if free < minFree {
@@ -82,12 +96,8 @@ func checkFree(dir string, free uint64) error {
 	return nil
 }
 
-func (n *Node) openLog(wrap func(logBackend) logBackend) error {
-	bolt, err := openBackend(n.cfg.DataDir)
-	if err != nil {
-		return &StartError{ExitLogFailed, err}
-	}
-	backend := logBackend(bolt)
+func (n *Node) openLog(wrap func(LogBackend) LogBackend) error {
+	backend := n.cfg.Log
 	if wrap != nil {
 		backend = wrap(backend)
 	}

@@ -47,7 +47,9 @@ type clock struct {
 	}
 }
 
-func newClock() *clock { return &clock{wall: time.Now, mono: boottime} }
+func newClock(wall func() time.Time, mono func() time.Duration) *clock {
+	return &clock{wall: wall, mono: mono}
+}
 
 // Now returns the cluster's time in Unix ms, rounded down: nothing is due early.
 func (c *clock) Now() int64 { return c.nanos() / int64(time.Millisecond) }

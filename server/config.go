@@ -30,6 +30,9 @@ type Config struct {
 	Version        string         // of this build
 	Logger         *slog.Logger   // default: slog.Default()
 	Exit           func(code int) // ends the process when it must; default os.Exit
+	Host           Host           // default: the operating system
+	SnapshotBytes  int64          // of Raft's log between snapshots; default 64 MiB
+	TrailingBytes  int64          // of it kept behind a snapshot; default 16 MiB
 }
 
 const (
@@ -74,6 +77,7 @@ func (c *Config) complete() error {
 	if c.Exit == nil {
 		c.Exit = os.Exit
 	}
+	c.Host.complete()
 	return c.validate()
 }
 

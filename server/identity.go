@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/axd-project/axd/job"
 )
@@ -35,26 +35,30 @@ type forming struct {
 
 // dataDir is a server's data directory, locked against a second process.
 type dataDir struct {
+	fs   vfs.FS
 	path string
-	lock *os.File
+	lock io.Closer
 	id   identity
 }
 
 // openDataDir creates or opens a data directory and checks that it is this
 // server's.
-func openDataDir(path, name string) (*dataDir, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+func openDataDir(fs vfs.FS, path, name string) (*dataDir, error) {
+	d := &dataDir{fs: fs, path: path}
+	if err := fs.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	if err := d.syncDir(fs.PathDir(path)); err != nil { // or a power loss could take it whole
+		return nil, fmt.Errorf("creating the data directory: %w", err)
+	}
+	lock, err := fs.Lock(d.file("lock"))
+	if failed := (*os.PathError)(nil); errors.As(err, &failed) {
 		return nil, fmt.Errorf("opening the data directory's lock: %w", err)
 	}
-	d := &dataDir{path: path, lock: lock}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		d.close()
+	if err != nil {
 		return nil, job.Conflict("data-dir", "is in use by another process; stop it or choose another directory", path)
 	}
+	d.lock = lock
 	if err := d.read(name); err != nil {
 		d.close()
 		return nil, err
@@ -62,15 +66,22 @@ func openDataDir(path, name string) (*dataDir, error) {
 	return d, nil
 }
 
-func (d *dataDir) file() string { return filepath.Join(d.path, "server.json") }
+const identityFile = "server.json"
+
+func (d *dataDir) file(name string) string { return d.fs.PathJoin(d.path, name) }
+
+func (d *dataDir) has(name string) bool {
+	_, err := d.fs.Stat(d.file(name))
+	return err == nil
+}
 
 func (d *dataDir) read(name string) error {
-	if _, err := os.Stat(filepath.Join(d.path, "worker.json")); err == nil {
+	if d.has("worker.json") {
 		return job.Conflict("data-dir", "belongs to a worker; choose another directory", d.path)
 	}
-	b, err := os.ReadFile(d.file())
+	b, err := d.load()
 	if errors.Is(err, os.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(d.path, "raft.db")); err == nil {
+		if d.has("raft.db") {
 			return job.Conflict("data-dir", "holds a log but no server.json, so it is not known whose it is; restore that "+
 				"file, or empty the directory and let the server join again", d.path)
 		}
@@ -78,7 +89,7 @@ func (d *dataDir) read(name string) error {
 		return d.write()
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", d.file(), err)
+		return fmt.Errorf("reading %s: %w", d.file(identityFile), err)
 	}
 	if err := json.Unmarshal(b, &d.id); err != nil {
 		return job.Conflict("data-dir", "has a damaged server.json ("+err.Error()+"); restore it from another copy, or empty "+
@@ -146,28 +157,40 @@ func (d *dataDir) write() error {
 	if err != nil {
 		return err
 	}
-	tmp := d.file() + ".tmp"
-	if err := writeSynced(tmp, append(b, '\n')); err != nil {
+	tmp := d.file(identityFile + ".tmp")
+	if err := d.writeSynced(tmp, append(b, '\n')); err != nil {
 		return fmt.Errorf("writing %s: %w", tmp, err)
 	}
-	if err := os.Rename(tmp, d.file()); err != nil {
+	if err := d.fs.Rename(tmp, d.file(identityFile)); err != nil {
 		return err
 	}
-	dir, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return d.syncDir(d.path)
 }
 
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+func (d *dataDir) load() ([]byte, error) {
+	f, err := d.fs.Open(d.file(identityFile))
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(f)
+	return b, errors.Join(err, f.Close())
+}
+
+func (d *dataDir) writeSynced(path string, b []byte) error {
+	f, err := d.fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (d *dataDir) syncDir(path string) error {
+	f, err := d.fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func (d *dataDir) close() {

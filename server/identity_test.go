@@ -7,16 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/axd-project/axd/job"
 )
 
 func TestDataDirBelongsToOneServer(t *testing.T) {
 	dir := t.TempDir()
-	d, err := openDataDir(dir, "s1")
+	d, err := openDataDir(vfs.Default, dir, "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDataDir(dir, "s1"); !errors.Is(err, job.ErrConflict) {
+	if _, err := openDataDir(vfs.Default, dir, "s1"); !errors.Is(err, job.ErrConflict) {
 		t.Errorf("a second process got %v, want a conflict", err)
 	}
 	if err := d.setCluster("c1"); err != nil {
@@ -24,10 +26,10 @@ func TestDataDirBelongsToOneServer(t *testing.T) {
 	}
 	d.close()
 
-	if _, err := openDataDir(dir, "s2"); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "s1") {
+	if _, err := openDataDir(vfs.Default, dir, "s2"); !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "s1") {
 		t.Errorf("another name got %v, want a conflict that names s1", err)
 	}
-	again, err := openDataDir(dir, "s1")
+	again, err := openDataDir(vfs.Default, dir, "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func TestDataDirOfANewerFormatIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "server.json"), []byte(body), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openDataDir(dir, "s1")
+	_, err := openDataDir(vfs.Default, dir, "s1")
 	if !errors.Is(err, job.ErrConflict) || !strings.Contains(err.Error(), "newer axd") {
 		t.Errorf("got %v, want a conflict that tells to run the newer build", err)
 	}
@@ -54,7 +56,7 @@ func TestDamagedIdentityIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "server.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDataDir(dir, "s1"); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, err := openDataDir(vfs.Default, dir, "s1"); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("got %v, want an error that says the file is damaged", err)
 	}
 }
@@ -62,7 +64,7 @@ func TestDamagedIdentityIsRefused(t *testing.T) {
 func TestAServerPromisesItselfToOneNewCluster(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *dataDir {
-		d, err := openDataDir(dir, "s3")
+		d, err := openDataDir(vfs.Default, dir, "s3")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +110,7 @@ func TestDataDirsOfOthersAreRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openDataDir(dir, "s1"); !errors.Is(err, job.ErrConflict) {
+		if _, err := openDataDir(vfs.Default, dir, "s1"); !errors.Is(err, job.ErrConflict) {
 			t.Errorf("a directory with %s and no server.json gave %v, want a conflict", file, err)
 		}
 	}

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/axd-project/axd/api"
 	"github.com/axd-project/axd/cluster"
 	"github.com/axd-project/axd/fsm"
@@ -47,7 +45,7 @@ type Server struct {
 	peers    *rpc.Peers
 	home     *store.Home
 	node     *raftnode.Node
-	gossip   *cluster.Cluster
+	gossip   Membership
 	sched    *scheduler.Scheduler
 	clock    *clock
 	sessions sessions
@@ -68,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger.With("server", cfg.Name), boot: rand.Text(), clock: newClock(),
+		cfg: cfg, log: cfg.Logger.With("server", cfg.Name), boot: rand.Text(), clock: newClock(cfg.Host.Wall, cfg.Host.Mono),
 		ready: make(chan struct{}), failed: make(chan error, 8),
 	}
 	if err := s.open(); err != nil {
@@ -80,7 +78,7 @@ func New(cfg Config) (*Server, error) {
 
 // open takes the parts in the order in which they depend on each other.
 func (s *Server) open() (err error) {
-	if s.dir, err = openDataDir(s.cfg.DataDir, s.cfg.Name); err != nil {
+	if s.dir, err = openDataDir(s.cfg.Host.FS, s.cfg.DataDir, s.cfg.Name); err != nil {
 		return err
 	}
 	if id := s.dir.id.ClusterID; id != "" {
@@ -88,10 +86,10 @@ func (s *Server) open() (err error) {
 	} else if f := s.dir.id.Forming; f != nil && f.Servers[0] != s.cfg.Name {
 		s.setClusterID(f.ClusterID)
 	}
-	if s.http, err = net.Listen("tcp", s.cfg.HTTP); err != nil {
+	if s.http, err = s.cfg.Host.Listen(s.cfg.HTTP); err != nil {
 		return fmt.Errorf("listening for the API (--http): %w", err)
 	}
-	if s.rpc, err = net.Listen("tcp", s.cfg.RPC); err != nil {
+	if s.rpc, err = s.cfg.Host.Listen(s.cfg.RPC); err != nil {
 		return fmt.Errorf("listening for Raft and RPC (--rpc): %w", err)
 	}
 	s.cfg.RPC = s.rpc.Addr().String()
@@ -102,13 +100,13 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.sched = scheduler.New(scheduler.Config{
-		Log: asyncLog{s}, State: stateView{s}, Logger: s.log, Now: s.clock.Now, Mono: boottime,
+		Log: asyncLog{s}, State: stateView{s}, Logger: s.log, Now: s.clock.Now, Mono: s.cfg.Host.Mono,
 		LeaseTTL: s.cfg.LeaseTTL, Retention: s.cfg.Retention,
 	})
 	if s.gossip, err = s.startGossip(); err != nil {
 		return err
 	}
-	if s.node, err = raftnode.Open(s.raftConfig()); err != nil {
+	if err = s.openRaft(); err != nil {
 		return err
 	}
 	if f := s.dir.id.Forming; f != nil && s.node.HasState() {
@@ -120,11 +118,22 @@ func (s *Server) open() (err error) {
 // openHome opens the state. A server that was part of a cluster must find it:
 // an empty state beside an old log would be filled from a wrong start.
 func (s *Server) openHome() (*store.Home, error) {
-	return store.OpenHome(vfs.Default, filepath.Join(s.cfg.DataDir, "state"), store.Options{
+	return store.OpenHome(s.cfg.Host.FS, filepath.Join(s.cfg.DataDir, "state"), store.Options{
 		Create: s.dir.id.ClusterID == "",
 		Logger: s.log,
 		Fatal:  func(err error) { s.fatal(raftnode.ExitStateFailed, err) },
 	})
+}
+
+func (s *Server) openRaft() error {
+	log, err := s.cfg.Host.RaftLog()
+	if err != nil {
+		return &raftnode.StartError{Code: raftnode.ExitLogFailed, Err: fmt.Errorf("opening Raft's log: %w", err)}
+	}
+	cfg := s.raftConfig()
+	cfg.Log = log
+	s.node, err = raftnode.Open(cfg)
+	return err
 }
 
 func (s *Server) raftConfig() raftnode.Config {
@@ -133,11 +142,12 @@ func (s *Server) raftConfig() raftnode.Config {
 		Listener: s.gate, Dial: s.dialRaft, Resolve: s.resolve, Peers: peerCalls{s},
 		Now: s.clock.stamp, Events: s.onEvents, Restored: s.sched.Reset, Fatal: s.fatal,
 		ElectionTimeout: s.cfg.electionTimeout(),
+		SnapshotBytes:   s.cfg.SnapshotBytes, TrailingBytes: s.cfg.TrailingBytes,
 	}
 }
 
-func (s *Server) startGossip() (*cluster.Cluster, error) {
-	return cluster.Start(cluster.Config{
+func (s *Server) startGossip() (Membership, error) {
+	return s.cfg.Host.Gossip(cluster.Config{
 		Self: cluster.Member{
 			Role: cluster.RoleServer, Name: s.cfg.Name, Boot: s.boot, ClusterID: s.clusterID(),
 			RPC: s.cfg.advertiseRPC(), HTTP: s.http.Addr().String(), Version: s.cfg.Version,
@@ -350,8 +360,7 @@ func (s *Server) rpcOptions() []rpc.Option {
 }
 
 func (s *Server) dial(ctx context.Context, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTimeout}
-	return d.DialContext(ctx, "tcp", address)
+	return s.cfg.Host.Dial(ctx, address)
 }
 
 // dialRaft opens one of Raft's connections, after rpc has made sure that the
