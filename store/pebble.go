@@ -23,6 +23,7 @@ type engine struct {
 	after   func() // called once the engine is closed; may be nil
 	closed  chan struct{}
 	err     error // of closing, set before closed is closed
+	spare   *writes
 }
 
 // openEngine opens the state in dir, or creates it where opts.Create allows that.
@@ -45,8 +46,28 @@ func (e *engine) View() View {
 // Batch opens a transaction.
 func (e *engine) Batch() Batch {
 	e.acquire()
-	b := e.db.NewIndexedBatch()
-	return &engineBatch{reader: reader{source: b, fatal: e.opts.Fatal}, e: e, b: b}
+	return &engineBatch{reader: reader{source: e.db, fatal: e.opts.Fatal}, e: e, w: e.spareWrites()}
+}
+
+// spareWrites returns what the last batch left, or else a new one.
+func (e *engine) spareWrites() *writes {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.spare
+	e.spare = nil
+	if w == nil {
+		w = &writes{}
+	}
+	return w
+}
+
+func (e *engine) keep(w *writes) {
+	if !w.reset() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.spare = w
 }
 
 func (e *engine) acquire() {
@@ -161,16 +182,15 @@ func (e *engine) finish() {
 	}
 }
 
-// reader reads a snapshot or a batch. Opening an iterator costs more than a
+// reader reads a snapshot, or what was committed when it opened. Opening an iterator costs more than a
 // seek, so it keeps one for Get and one for Ascend.
 type reader struct {
 	source interface {
 		NewIter(*pebble.IterOptions) (*pebble.Iterator, error)
 	}
-	fatal   func(error)
-	point   *pebble.Iterator // for Get; nil until the first
-	scan    *pebble.Iterator // for Ascend; nil until the first and while in use
-	written bool             // since point was opened or refreshed
+	fatal func(error)
+	point *pebble.Iterator // for Get; nil until the first
+	scan  *pebble.Iterator // for Ascend; nil until the first and while in use
 }
 
 // pointOptions let the filters of the last level answer too: without it, a Get
@@ -185,10 +205,7 @@ func (r *reader) Get(key []byte) ([]byte, bool) {
 			return nil, false
 		}
 		r.point = it
-	} else if r.written {
-		r.point.SetOptions(&pointOptions)
 	}
-	r.written = false
 	if !r.point.SeekPrefixGE(key) {
 		if err := r.point.Error(); err != nil {
 			r.fatal(fmt.Errorf("read state: %w", err))
@@ -278,48 +295,4 @@ func (v *engineView) Close() {
 	}
 	v.snap = nil
 	v.e.release()
-}
-
-type engineBatch struct {
-	reader
-	e *engine
-	b *pebble.Batch // nil once committed or discarded
-}
-
-func (b *engineBatch) Set(key, value []byte) {
-	b.written = true
-	if err := b.b.Set(key, value, nil); err != nil {
-		b.fatal(fmt.Errorf("write state: %w", err))
-	}
-}
-
-func (b *engineBatch) Delete(key []byte) {
-	b.written = true
-	if err := b.b.Delete(key, nil); err != nil {
-		b.fatal(fmt.Errorf("write state: %w", err))
-	}
-}
-
-func (b *engineBatch) Commit() {
-	b.reader.close()
-	if err := b.b.Commit(pebble.NoSync); err != nil {
-		b.fatal(fmt.Errorf("commit state: %w", err))
-	}
-	b.end()
-}
-
-func (b *engineBatch) Discard() {
-	if b.b == nil {
-		return
-	}
-	b.reader.close()
-	b.end()
-}
-
-func (b *engineBatch) end() {
-	if err := b.b.Close(); err != nil {
-		b.fatal(fmt.Errorf("close batch: %w", err))
-	}
-	b.b = nil
-	b.e.release()
 }
