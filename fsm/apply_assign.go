@@ -6,9 +6,9 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// maxEarly is how long before its due time a task may be assigned, in
-// milliseconds. Arming ahead will raise it; this is the one place that checks.
-const maxEarly int64 = 0
+// MaxEarly is how long before its due time a task may be assigned, in
+// milliseconds: the largest horizon of arming ahead.
+const MaxEarly int64 = 10_000
 
 func (a *apply) assign(c *Assign) Result {
 	if err := a.checkTerm(c.Term); err != nil {
@@ -42,7 +42,7 @@ func (a *apply) assignOne(item *AssignItem) AssignResult {
 	t.Token = job.Token{Epoch: a.meta.RestoreEpoch, Index: a.at.Index, Offset: a.next()}
 	t.LastToken = t.Token
 	t.Worker = w.Name
-	t.Dispatched, t.Started, t.Retry = a.now, 0, false
+	t.Dispatched, t.Started, t.Retry, t.TooLate = a.now, 0, false, false
 	a.write(old, t)
 	a.putActive(t, w.Boot)
 	at := &Attempt{Number: t.Attempt, Worker: w.Name, Boot: w.Boot, Address: w.Address, Token: t.Token, Assigned: a.now}
@@ -70,7 +70,7 @@ func (a *apply) assignable(item *AssignItem) (*Task, *Worker, *job.Error) {
 		return nil, nil, stale("task", "is "+t.State.String()+", not pending", item.Ref.ID.String())
 	case t.Version != item.Version:
 		return nil, nil, stale("version", "is not the task's version, "+strconv.FormatUint(t.Version, 10), strconv.FormatUint(item.Version, 10))
-	case t.Due > a.now+maxEarly:
+	case t.Due > a.now+MaxEarly:
 		return nil, nil, stale("task", "is due only at "+job.FormatTime(t.Due), item.Ref.ID.String())
 	}
 	w, ok := a.worker(item.Worker)

@@ -15,6 +15,7 @@ func (a *apply) cancel(c *Cancel) Result {
 	t := new(Task)
 	*t = *old
 	t.CancelRequested = true
+	t.WantDue, t.WantPriority = 0, 0
 	t.Error = cancelled(c)
 	if !old.State.Active() {
 		t.end(job.Cancelled, a.now)

@@ -25,7 +25,7 @@ func (a *apply) finished(c *Finished) Result {
 		}
 		return rejected(err)
 	}
-	return Result{Task: a.endAttempt(old, c.Result)}
+	return Result{Task: a.endAttempt(old, c.Result, false)}
 }
 
 // late answers a report whose token is no longer the current one. The same

@@ -28,6 +28,13 @@ func (a *apply) giveBackOne(ref AttemptRef, reason string) *job.Error {
 	if err != nil {
 		return err
 	}
+	a.undo(old, reason)
+	return nil
+}
+
+// undo takes the active task old from its worker.
+func (a *apply) undo(old *Task, reason string) {
+	ref := old.Ref()
 	t := new(Task)
 	*t = *old
 	t.Token = job.Token{}
@@ -35,23 +42,50 @@ func (a *apply) giveBackOne(ref AttemptRef, reason string) *job.Error {
 		at := a.currentAttempt(old)
 		at.Ended, at.Outcome = a.now, job.OutcomeRefused
 		at.Result = AttemptResult{Outcome: job.OutcomeRefused, Error: cut(reason)}
-		a.putAttempt(ref.Ref, at)
+		a.putAttempt(ref, at)
 	} else {
 		a.forgetAttempt(t)
 	}
+	moved := t.takeWish()
 	if t.CancelRequested {
 		t.end(job.Cancelled, a.now)
 	} else {
 		t.State, t.Retry = job.Pending, t.Retries > 0
 	}
-	if reason != "" && (t.Error == "" || strings.HasPrefix(t.Error, givenBack)) {
-		t.Error = cut(givenBack + old.Worker + ": " + reason)
+	if t.Error == "" || strings.HasPrefix(t.Error, givenBack) {
+		switch {
+		case moved:
+			t.Error = "" // as the user wished
+		case reason != "":
+			t.Error = cut(givenBack + old.Worker + ": " + reason)
+		}
 	}
 	a.write(old, t)
 	a.event(Event{Kind: EventAttemptEnded, Task: t, Outcome: job.OutcomeRefused, Worker: old.Worker, Token: old.Token})
 	a.settled(t)
-	return nil
 }
+
+// takeWish gives a task the time and priority that a Reschedule asked for while
+// it was armed.
+func (t *Task) takeWish() bool {
+	wished := t.wished()
+	if t.WantDue != 0 {
+		t.Due = t.WantDue
+	}
+	if t.WantPriority != 0 {
+		t.Policy.Priority = t.WantPriority
+	}
+	t.WantDue, t.WantPriority = 0, 0
+	return wished
+}
+
+// dropWish forgets what a Reschedule asked for, since the attempt has started.
+func (t *Task) dropWish() {
+	t.TooLate = t.TooLate || t.wished()
+	t.WantDue, t.WantPriority = 0, 0
+}
+
+func (t *Task) wished() bool { return t.WantDue != 0 || t.WantPriority != 0 }
 
 // forgetAttempt deletes the record of an attempt that did not happen; the task
 // shows the one before again.

@@ -15,11 +15,16 @@ func (a *apply) reschedule(c *Reschedule) Result {
 	switch {
 	case !ok:
 		return rejected(job.NotFound("task", c.Ref.ID.String()))
+	case old.CancelRequested && !old.State.Terminal():
+		return rejected(job.Conflict("task", "is being cancelled", c.Ref.ID.String()))
+	case old.State == job.Dispatched && old.Due > a.now:
+		return a.wishReschedule(old, due, c.Priority)
 	case old.State != job.Pending:
 		return rejected(job.Conflict("task", "is "+old.State.String()+": only a task that waits can be rescheduled", c.Ref.ID.String()))
 	}
 	t := new(Task)
 	*t = *old
+	t.TooLate = false
 	if due != 0 {
 		t.Due = due
 	}
@@ -31,6 +36,25 @@ func (a *apply) reschedule(c *Reschedule) Result {
 	}
 	a.write(old, t)
 	a.event(Event{Kind: EventPending, Task: t})
+	return Result{Task: t}
+}
+
+// wishReschedule asks for an armed task to be given back; what the worker has
+// started meanwhile stays as it was. A later wish replaces what it says anew.
+func (a *apply) wishReschedule(old *Task, due int64, p job.Priority) Result {
+	t := new(Task)
+	*t = *old
+	if due != 0 {
+		t.WantDue = due
+	}
+	if p != 0 {
+		t.WantPriority = p
+	}
+	if t.WantDue == old.WantDue && t.WantPriority == old.WantPriority {
+		return Result{Task: old}
+	}
+	a.write(old, t)
+	a.event(Event{Kind: EventRevokeWanted, Task: t, Worker: t.Worker, Token: t.Token})
 	return Result{Task: t}
 }
 

@@ -11,10 +11,11 @@ func (a *apply) started(c *Started) Result {
 		return Result{Task: old}
 	}
 	at := a.currentAttempt(old)
-	at.Started = within(c.At, at.Assigned, a.now)
+	at.Started = within(c.At, max(at.Assigned, old.Due), a.now)
 	t := new(Task)
 	*t = *old
 	t.State, t.Started = job.Running, at.Started
+	t.dropWish()
 	a.write(old, t)
 	a.putActive(t, at.Boot)
 	a.putAttempt(t.Ref(), at)

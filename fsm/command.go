@@ -133,7 +133,10 @@ type LoseAttempts struct {
 	Term     uint64       `msgpack:"t"`
 	Attempts []AttemptRef `msgpack:"a"`
 	Outcome  job.Outcome  `msgpack:"o"` // lost, or timeout by the leader's backstop
-	Reason   string       `msgpack:"y,omitempty"`
+	// Unstarted are lost attempts that were armed for a time after the lease's end,
+	// so that they certainly never started: they are undone.
+	Unstarted []AttemptRef `msgpack:"u,omitempty"`
+	Reason    string       `msgpack:"y,omitempty"`
 }
 
 // Cancel ends a pending task at once; of an active one it records the wish,
@@ -144,7 +147,8 @@ type Cancel struct {
 	Actor  string  `msgpack:"a,omitempty"`
 }
 
-// Reschedule moves a pending task to another time or priority.
+// Reschedule moves a pending task to another time or priority. Of an armed one it
+// records the wish, which holds once the worker has given the attempt back.
 type Reschedule struct {
 	Ref      TaskRef      `msgpack:"r"`
 	Due      int64        `msgpack:"d,omitempty"` // Unix ms; 0: keep, unless Now

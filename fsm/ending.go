@@ -15,13 +15,13 @@ import (
 // becomes of the task. It returns the task after the change.
 //
 // Success counts even where a cancel was asked for: the work is done. Otherwise
-// a wish to cancel wins over a retry.
-func (a *apply) endAttempt(old *Task, r AttemptResult) *Task {
+// a wish to cancel wins over a retry, which is due at once or after its back-off.
+func (a *apply) endAttempt(old *Task, r AttemptResult, atOnce bool) *Task {
 	t := new(Task)
 	*t = *old
 	at := a.currentAttempt(old)
 	if r.Started != 0 {
-		at.Started = within(r.Started, at.Assigned, a.now)
+		at.Started = within(r.Started, max(at.Assigned, old.Due), a.now)
 	}
 	at.Ended = a.now
 	if r.Ended != 0 {
@@ -31,6 +31,7 @@ func (a *apply) endAttempt(old *Task, r AttemptResult) *Task {
 	a.putAttempt(t.Ref(), at)
 
 	t.Started, t.Token = at.Started, job.Token{}
+	t.dropWish()
 	t.ExitCode = r.ExitCode
 	switch {
 	case r.Outcome == job.OutcomeSuccess:
@@ -43,7 +44,7 @@ func (a *apply) endAttempt(old *Task, r AttemptResult) *Task {
 		t.end(job.Cancelled, at.Ended)
 	default:
 		t.Error = failure(t, r)
-		a.retry(t, r.Outcome, at.Ended)
+		a.retry(t, r.Outcome, at.Ended, atOnce)
 	}
 	a.write(old, t)
 	a.event(Event{Kind: EventAttemptEnded, Task: t, Outcome: r.Outcome, Worker: old.Worker, Token: old.Token})
@@ -62,17 +63,21 @@ func (a *apply) settled(t *Task) {
 
 func (t *Task) end(s job.State, at int64) {
 	t.State, t.Ended, t.Retry = s, at, false
+	t.WantDue, t.WantPriority = 0, 0
 }
 
 // retry sends a failed task back to pending, or ends it when its retries are spent.
-func (a *apply) retry(t *Task, o job.Outcome, ended int64) {
+func (a *apply) retry(t *Task, o job.Outcome, ended int64, atOnce bool) {
 	policy := a.policy(t)
 	r := policy.RetryOrDefault()
 	t.MaxRetries = r.Max()
 	if t.Retries < t.MaxRetries {
 		t.Retries++
 		t.State, t.Retry = job.Pending, true
-		t.Due = min(a.now+r.Delay(t.Retries, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
+		t.Due = a.now
+		if !atOnce {
+			t.Due = min(a.now+r.Delay(t.Retries, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
+		}
 		return
 	}
 	if o == job.OutcomeTimeout {

@@ -119,7 +119,8 @@ func (r *modelRun) command() Command {
 	case 12:
 		return LoseAttempts{
 			Term: r.drawTerm(), Attempts: []AttemptRef{r.attempt(), r.attempt()}, Reason: "lease",
-			Outcome: rapid.SampledFrom([]job.Outcome{job.OutcomeLost, job.OutcomeTimeout}).Draw(t, "outcome"),
+			Outcome:   rapid.SampledFrom([]job.Outcome{job.OutcomeLost, job.OutcomeTimeout}).Draw(t, "outcome"),
+			Unstarted: []AttemptRef{r.attempt()},
 		}
 	case 13:
 		return Cancel{Ref: r.task()}
@@ -328,9 +329,9 @@ func (r *modelRun) compareState() {
 }
 
 func (t *mTask) line() string {
-	return fmt.Sprint(t.id, t.job, t.priority, t.state, t.due, t.ended != 0, t.retry, t.cancel, t.attempt, t.retries, t.token, t.last, t.version, t.keyExpiry)
+	return fmt.Sprint(t.id, t.job, t.priority, t.state, t.due, t.ended != 0, t.retry, t.cancel, t.attempt, t.retries, t.token, t.last, t.version, t.keyExpiry, t.wantDue, t.wantPriority, t.tooLate)
 }
 
 func taskLine(t *Task) string {
-	return fmt.Sprint(t.ID, t.Job, t.Policy.Priority, t.State, t.Due, t.Ended != 0, t.Retry, t.CancelRequested, t.Attempt, t.Retries, t.Token, t.LastToken, t.Version, t.KeyExpiry)
+	return fmt.Sprint(t.ID, t.Job, t.Policy.Priority, t.State, t.Due, t.Ended != 0, t.Retry, t.CancelRequested, t.Attempt, t.Retries, t.Token, t.LastToken, t.Version, t.KeyExpiry, t.WantDue, t.WantPriority, t.TooLate)
 }

@@ -61,6 +61,9 @@ type mTask struct {
 	keyExpiry           int64
 	attempts            map[uint32]*mAttempt
 	dispatched, started int64
+	wantDue             int64
+	wantPriority        job.Priority
+	tooLate             bool
 }
 
 // mResult is what the model predicts of a result.
@@ -194,12 +197,12 @@ func (m *model) assign(c Assign) mResult {
 	for _, item := range c.Items {
 		t := m.tasks[item.Ref.ID]
 		w := m.workers[item.Worker]
-		if t == nil || t.state != job.Pending || t.version != item.Version || t.due > m.now ||
+		if t == nil || t.state != job.Pending || t.version != item.Version || t.due > m.now+MaxEarly ||
 			w.boot != item.Boot || w.lost || w.draining {
 			r.items = append(r.items, refused(job.CodeStale))
 			continue
 		}
-		t.state, t.retry, t.worker = job.Dispatched, false, item.Worker
+		t.state, t.retry, t.tooLate, t.worker = job.Dispatched, false, false, item.Worker
 		t.attempt++
 		t.version++
 		t.token = job.Token{Index: uint64(m.index), Offset: m.next()}
@@ -233,6 +236,7 @@ func (m *model) startedReport(c Started) mResult {
 	}
 	if t.state != job.Running {
 		t.state, t.started = job.Running, min(max(c.At, t.dispatched), m.now)
+		t.dropWish()
 		t.version++
 	}
 	return mResult{state: t.state}
@@ -244,7 +248,7 @@ func (m *model) finishedReport(c Finished) mResult {
 		return refused(code)
 	}
 	if code == "" {
-		m.end(t, c.Result.Outcome, c.Result.Error)
+		m.end(t, c.Result.Outcome, c.Result.Error, retryDelay)
 		return mResult{state: t.state}
 	}
 	for _, a := range t.attempts {
@@ -259,10 +263,11 @@ func (m *model) finishedReport(c Finished) mResult {
 }
 
 // end ends the current attempt.
-func (m *model) end(t *mTask, o job.Outcome, report string) {
+func (m *model) end(t *mTask, o job.Outcome, report string, delay int64) {
 	a := t.attempts[t.attempt]
 	a.outcome, a.report = o, report
 	t.token = job.Token{}
+	t.dropWish()
 	t.version++
 	limit := m.jobs[t.job].retries
 	if t.job == "" {
@@ -278,7 +283,7 @@ func (m *model) end(t *mTask, o job.Outcome, report string) {
 		t.state = job.Cancelled
 	case t.retries < limit:
 		t.retries++
-		t.state, t.retry, t.due = job.Pending, true, m.now+retryDelay
+		t.state, t.retry, t.due = job.Pending, true, m.now+delay
 	case o == job.OutcomeTimeout:
 		t.state = job.TimedOut
 	default:
@@ -289,11 +294,19 @@ func (m *model) end(t *mTask, o job.Outcome, report string) {
 	}
 }
 
+// dropWish forgets a reschedule that came too late.
+func (t *mTask) dropWish() {
+	t.tooLate = t.tooLate || t.wantDue != 0 || t.wantPriority != 0
+	t.wantDue, t.wantPriority = 0, 0
+}
+
 func (m *model) giveBack(ref AttemptRef) mResult {
 	t, code := m.current(ref)
 	if code != "" {
 		return refused(code)
 	}
+	t.due, t.priority = cmp.Or(t.wantDue, t.due), cmp.Or(t.wantPriority, t.priority)
+	t.wantDue, t.wantPriority = 0, 0
 	if t.state == job.Running {
 		t.attempts[t.attempt].outcome = job.OutcomeRefused
 	} else {
@@ -317,7 +330,22 @@ func (m *model) lose(c LoseAttempts) mResult {
 	for _, ref := range c.Attempts {
 		t, code := m.current(ref)
 		if code == "" {
-			m.end(t, c.Outcome, c.Reason)
+			delay := int64(0)
+			if c.Outcome == job.OutcomeTimeout {
+				delay = retryDelay
+			}
+			m.end(t, c.Outcome, c.Reason, delay)
+		}
+		r.items = append(r.items, mResult{code: code})
+	}
+	for _, ref := range c.Unstarted {
+		t, code := m.current(ref)
+		switch {
+		case code != "":
+		case t.state == job.Running:
+			code = job.CodeStale
+		default:
+			m.giveBack(ref)
 		}
 		r.items = append(r.items, mResult{code: code})
 	}
@@ -333,6 +361,7 @@ func (m *model) cancel(c Cancel) mResult {
 		return refused(job.CodeConflict)
 	case !t.cancel:
 		t.cancel = true
+		t.wantDue, t.wantPriority = 0, 0
 		t.version++
 		if t.state == job.Pending {
 			t.state, t.retry, t.ended = job.Cancelled, false, m.now
@@ -343,16 +372,26 @@ func (m *model) cancel(c Cancel) mResult {
 
 func (m *model) reschedule(c Reschedule) mResult {
 	t := m.tasks[c.Ref.ID]
-	switch {
-	case t == nil:
+	if t == nil {
 		return refused(job.CodeNotFound)
-	case t.state != job.Pending:
-		return refused(job.CodeConflict)
 	}
-	due, priority := t.due, cmp.Or(c.Priority, t.priority)
+	due, priority := int64(0), c.Priority
 	if c.Now || c.Due != 0 || c.Delay != 0 {
 		due = max(m.now, c.Due, m.now+c.Delay.Milliseconds())
 	}
+	switch {
+	case t.cancel, t.state != job.Pending && (t.state != job.Dispatched || t.due <= m.now):
+		return refused(job.CodeConflict)
+	case t.state == job.Dispatched:
+		due, priority = cmp.Or(due, t.wantDue), cmp.Or(priority, t.wantPriority)
+		if due != t.wantDue || priority != t.wantPriority {
+			t.version++
+		}
+		t.wantDue, t.wantPriority = due, priority
+		return mResult{state: t.state}
+	}
+	t.tooLate = false
+	due, priority = cmp.Or(due, t.due), cmp.Or(priority, t.priority)
 	if due != t.due || priority != t.priority {
 		t.version++
 	}

@@ -142,7 +142,7 @@ func ListActive(r Reader, worker string, limit int) []ActiveAttempt {
 		}
 		active = append(active, ActiveAttempt{
 			AttemptRef: AttemptRef{Ref: ref, Token: row.Token},
-			Attempt:    row.Attempt, Boot: row.Boot, Running: row.Running, Worker: name,
+			Attempt:    row.Attempt, Boot: row.Boot, Running: row.Running, Worker: name, Due: row.Due,
 		})
 		return true
 	})

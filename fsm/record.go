@@ -34,6 +34,11 @@ type Task struct {
 	KeyExpiry       int64  `msgpack:"Y,omitempty"` // until when the key is claimed
 	CancelRequested bool   `msgpack:"q,omitempty"`
 	HasBody         bool   `msgpack:"b,omitempty"`
+
+	// A Reschedule of an armed task waits here until its worker gives it back.
+	WantDue      int64        `msgpack:"u,omitempty"`
+	WantPriority job.Priority `msgpack:"P,omitempty"`
+	TooLate      bool         `msgpack:"L,omitempty"` // the attempt had started before a Reschedule could take it back
 }
 
 // Body is what never changes of a task.

@@ -10,7 +10,7 @@ type Result struct {
 	Tasks []SubmitResult `msgpack:"t,omitempty"` // Submit: one per task, in order
 	// Assign: one per item, in order.
 	Assigned []AssignResult `msgpack:"a,omitempty"`
-	// GiveBack, LoseAttempts: one per attempt, in order; nil where it took effect.
+	// GiveBack, LoseAttempts (Unstarted last): one per attempt, in order; nil where it took effect.
 	Attempts []*job.Error `msgpack:"A,omitempty"`
 	Task     *Task        `msgpack:"k,omitempty"` // the task after Started, Finished, Cancel, Reschedule
 	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version
@@ -41,6 +41,7 @@ type ActiveAttempt struct {
 	Attempt    uint32 `msgpack:"n"`
 	Boot       string `msgpack:"b,omitempty"`
 	Running    bool   `msgpack:"u,omitempty"`
+	Due        int64  `msgpack:"d"` // of the task, Unix ms; later than now: the attempt is armed
 }
 
 // EventKind tells what an Event reports.
@@ -54,6 +55,7 @@ const (
 	EventAttemptEnded                       // an attempt of Worker ended; a slot is free
 	EventEnded                              // a task reached a terminal state
 	EventCancelWanted                       // an active task was asked to end
+	EventRevokeWanted                       // an armed task was asked to be given back
 	EventWorkerChanged                      // registered, lost, draining, forgotten
 	EventJobChanged                         // a job was put or deleted
 )

@@ -165,6 +165,9 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.int('Y', t.KeyExpiry)
 	w.bool('q', t.CancelRequested)
 	w.bool('b', t.HasBody)
+	w.int('u', t.WantDue)
+	w.uint('P', uint64(t.WantPriority))
+	w.bool('L', t.TooLate)
 	return w.end()
 }
 
@@ -262,6 +265,7 @@ func appendMeta(b []byte, m *metaRow) []byte {
 
 // activeRow is the value of tableActive.
 type activeRow struct {
+	Due     int64 // of the task, Unix ms
 	Token   job.Token
 	Attempt uint32
 	Running bool
@@ -269,6 +273,7 @@ type activeRow struct {
 }
 
 func appendActive(b []byte, a activeRow) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Due)) //nolint:gosec // a time after 1970
 	b = binary.BigEndian.AppendUint32(b, a.Token.Epoch)
 	b = binary.BigEndian.AppendUint64(b, a.Token.Index)
 	b = binary.BigEndian.AppendUint32(b, a.Token.Offset)
@@ -281,17 +286,19 @@ func appendActive(b []byte, a activeRow) []byte {
 }
 
 func decodeActive(b []byte) (a activeRow, ok bool) {
-	const fixed = tokenLen + 4 + 1
+	const token, attempt = 8, 8 + tokenLen
+	const fixed = attempt + 4 + 1
 	if len(b) < fixed {
 		return a, false
 	}
 	return activeRow{
+		Due: int64(binary.BigEndian.Uint64(b)), //nolint:gosec // written by appendActive
 		Token: job.Token{
-			Epoch:  binary.BigEndian.Uint32(b),
-			Index:  binary.BigEndian.Uint64(b[4:]),
-			Offset: binary.BigEndian.Uint32(b[12:]),
+			Epoch:  binary.BigEndian.Uint32(b[token:]),
+			Index:  binary.BigEndian.Uint64(b[token+4:]),
+			Offset: binary.BigEndian.Uint32(b[token+12:]),
 		},
-		Attempt: binary.BigEndian.Uint32(b[tokenLen:]),
+		Attempt: binary.BigEndian.Uint32(b[attempt:]),
 		Running: b[fixed-1] == 1,
 		Boot:    string(b[fixed:]),
 	}, true

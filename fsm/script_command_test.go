@@ -37,10 +37,14 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	case "give-back":
 		return GiveBack{Attempts: e.attemptRefs(f), Reason: f["reason"]}
 	case "lose":
-		return LoseAttempts{
+		c := LoseAttempts{
 			Term: e.termOf(f), Attempts: e.attemptRefs(f),
 			Outcome: e.outcome(f.or("outcome", "lost")), Reason: f["reason"],
 		}
+		if f["unstarted"] != "" {
+			c.Attempts, c.Unstarted = nil, c.Attempts
+		}
+		return c
 	case "cancel":
 		return Cancel{Ref: e.ref(f), Reason: f["reason"], Actor: f["actor"]}
 	case "reschedule":
@@ -253,6 +257,9 @@ func (e *scriptEnv) showTask(b *strings.Builder, t *Task) {
 	add(t.Started != 0, "started %s", e.at(t.Started))
 	add(t.Ended != 0, "ended %s", e.at(t.Ended))
 	add(t.CancelRequested, "cancel-requested")
+	add(t.WantDue != 0, "wanted at %s", e.at(t.WantDue))
+	add(t.WantPriority != 0, "wanted %s", t.WantPriority)
+	add(t.TooLate, "too-late")
 	if t.ExitCode != nil {
 		fmt.Fprintf(b, " code %d", *t.ExitCode)
 	}
@@ -295,7 +302,7 @@ func (e *scriptEnv) showAttempt(b *strings.Builder, a *Attempt) {
 func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
-		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed",
+		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {

@@ -43,8 +43,8 @@ const (
 	tableAttempts byte = 0x0a
 	// tableWorkers: name → Worker.
 	tableWorkers byte = 0x0b
-	// tableActive: worker, namespace, id → token (4+8+4), attempt (4), running
-	// (1), boot. Exactly the tasks that are dispatched or running.
+	// tableActive: worker, namespace, id → due (8, Unix ms), token (4+8+4),
+	// attempt (4), running (1), boot. Exactly the tasks that are dispatched or running.
 	tableActive byte = 0x0c
 	// tableKeys: namespace, idempotency key → task id (16), request hash (16),
 	// expiry (8, Unix ms). The task exists as long as the row does.
@@ -60,10 +60,11 @@ const (
 
 // The rows of tableMeta.
 const (
-	metaState byte = 's' // metaRow
-	metaChain byte = 'h' // hash chain (8); the one row that the chain leaves out
-	metaSum   byte = 'k' // index (8) and hash chain (8) of the newest Checksum
-	metaLow   byte = 'l' // then a priority → low mark: the rest of a key of tableDue, at or before the first row
+	metaState  byte = 's' // metaRow
+	metaChain  byte = 'h' // hash chain (8); the one row that the chain leaves out
+	metaSum    byte = 'k' // index (8) and hash chain (8) of the newest Checksum
+	metaOrigin byte = 'o' // Origin, of the newest Rebase
+	metaLow    byte = 'l' // then a priority → low mark: the rest of a key of tableDue, at or before the first row
 )
 
 const (

@@ -170,7 +170,7 @@ func (a *apply) putAttempt(ref TaskRef, at *Attempt) {
 func (a *apply) putActive(t *Task, boot string) {
 	a.key = a.key.active(t.Worker, t.Ref())
 	a.value = appendActive(a.value[:0], activeRow{
-		Token: t.Token, Attempt: t.Attempt, Running: t.State == job.Running, Boot: boot,
+		Due: t.Due, Token: t.Token, Attempt: t.Attempt, Running: t.State == job.Running, Boot: boot,
 	})
 	a.set(a.key, a.value)
 }
