@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -121,6 +122,34 @@ func (d disk) sizes(dir string) (map[string]int64, error) {
 		sizes[name] = info.Size()
 	}
 	return sizes, nil
+}
+
+// free returns the free bytes of dir's file system and their share of the whole,
+// 0 to 1. Where the file system can't tell, all is free.
+func (d disk) free(dir string) (bytes uint64, ratio float64, err error) {
+	usage, err := d.GetDiskUsage(dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return math.MaxInt64, 1, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	if usage.TotalBytes == 0 {
+		return usage.AvailBytes, 0, nil
+	}
+	return usage.AvailBytes, float64(usage.AvailBytes) / float64(usage.TotalBytes), nil
+}
+
+// fits refuses what would fill the disk of dir.
+func (d disk) fits(dir string, need int64) error {
+	free, _, err := d.free(dir)
+	if err != nil {
+		return err
+	}
+	if need > int64(min(free, 1<<62)) { //nolint:gosec // bounded
+		return fmt.Errorf("it needs %d bytes, the disk has %d free", need, free)
+	}
+	return nil
 }
 
 // durableFile syncs before it closes.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -242,19 +241,7 @@ func (h *Home) FlushSoon() <-chan struct{} {
 
 // Free returns the free bytes of the home's file system and their share of the
 // whole, 0 to 1. Where the file system can't tell, all is free.
-func (h *Home) Free() (bytes uint64, ratio float64, err error) {
-	usage, err := h.fs.GetDiskUsage(h.dir)
-	if errors.Is(err, vfs.ErrUnsupported) {
-		return math.MaxInt64, 1, nil
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("free space of %s: %w", h.dir, err)
-	}
-	if usage.TotalBytes == 0 {
-		return usage.AvailBytes, 0, nil
-	}
-	return usage.AvailBytes, float64(usage.AvailBytes) / float64(usage.TotalBytes), nil
-}
+func (h *Home) Free() (bytes uint64, ratio float64, err error) { return h.fs.free(h.dir) }
 
 // Close flushes and closes the live state; it waits until every view has been
 // closed.

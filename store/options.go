@@ -34,6 +34,8 @@ type Options struct {
 	// absent key is cheap only while they fit; 10 million tasks need 50 MB. Rows
 	// can be read again from the page cache.
 	CacheBytes int64
+
+	idle bool // no work in the background: the state is opened for a look
 }
 
 const (
@@ -95,6 +97,7 @@ func (o Options) engine(fs vfs.FS) *pebble.Options {
 			},
 		},
 	}
+	e.DisableAutomaticCompactions = o.idle
 	for i := range e.Levels {
 		e.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
 	}

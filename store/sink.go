@@ -92,12 +92,8 @@ func (s *Sink) Write(p []byte) (int, error) {
 
 // begin refuses a snapshot that can't fit before it fills the disk.
 func (s *Sink) begin(m *manifest) error {
-	free, _, err := s.h.Free()
-	if err != nil {
+	if err := s.h.fs.fits(s.h.dir, m.bytes()); err != nil {
 		return err
-	}
-	if need := m.bytes(); need > int64(min(free, 1<<62)) {
-		return fmt.Errorf("it needs %d bytes, the disk has %d free", need, free)
 	}
 	return s.h.fs.MkdirAll(s.statePath(), 0o700)
 }

@@ -40,6 +40,7 @@ type manifest struct {
 	Index   uint64     `json:"index"`
 	Term    uint64     `json:"term"`
 	Applied uint64     `json:"applied"`
+	Created int64      `json:"created,omitempty"` // Unix ms; of an archive
 	Files   []fileMeta `json:"files"` // in order of their names
 }
 
