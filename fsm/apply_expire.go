@@ -11,13 +11,15 @@ import (
 const maxTaskRows = 5 + MaxAttempts
 
 // expire deletes the idempotency keys that have expired, then the tasks that
-// ended before the limit, as far as maxFanOut rows go, and moves the low marks up
-// to the first rows of the due index.
+// ended before the limit, as far as maxFanOut rows go, the alerts that nothing
+// has changed for long, and moves the low marks up to the first rows of the due
+// index.
 func (a *apply) expire(c *Expire) Result {
 	var r Result
 	budget := a.expireKeys(maxFanOut, &r)
 	// While expired keys are left, no budget is: a key goes before its task.
 	a.expireEnded(min(c.EndedBefore, a.now), budget, &r)
+	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)
 	}

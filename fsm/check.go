@@ -30,6 +30,8 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableKeys, c.idempotency)
 	c.rows(tableKeyExpiry, c.keyExpiry)
 	c.rows(tableEnded, c.ended)
+	c.rows(tableAlerts, c.alert)
+	c.rows(tableAlertAge, c.alertAge)
 	c.counters()
 	c.lowMarks()
 	return c.problems
@@ -216,6 +218,22 @@ func (c *checker) ended(k, _ []byte) {
 	if t, ok := c.taskOf("ended row", ref); ok {
 		c.want(t.State.Terminal() && t.retainFrom() == at, "ended row of task %s at %d: the task is %v, ended %d", t.ID, at, t.State, t.Ended)
 	}
+}
+
+func (c *checker) alert(k, v []byte) {
+	if t, ok := record[Alert](c, k, v); ok {
+		c.want(bytes.Equal(k, key{}.alert(t.Kind, t.Subject)), "alert %s/%s: under the key %x", t.Kind, t.Subject, k)
+		c.want(c.has(key{}.alertAge(t.Changed, t.Kind, t.Subject)), "alert %s/%s: has no row by age", t.Kind, t.Subject)
+	}
+}
+
+func (c *checker) alertAge(k, _ []byte) {
+	kr := readKey(k)
+	at, kind, subject := kr.time(), kr.name(), kr.name()
+	c.want(kr.done(), "alert age row %x: can't be read", k)
+	b, _ := c.r.Get(key{}.alert(kind, subject))
+	t, ok := record[Alert](c, k, bytes.Clone(b))
+	c.want(ok && t.Changed == at, "alert age row of %s/%s at %d: the alert says %d", kind, subject, at, t.Changed)
 }
 
 // counters compares tableCounters with what was counted from the tasks.

@@ -129,6 +129,10 @@ func newCommand(code Code) Command {
 		return &Checksum{}
 	case CodeDrainWorker:
 		return &DrainWorker{}
+	case CodePutAlert:
+		return &PutAlert{}
+	case CodeEndAlert:
+		return &EndAlert{}
 	}
 	return nil
 }
@@ -174,6 +178,9 @@ func decodeEntry(b []byte) (e Entry, err error) {
 			e.At, err = c.dec.DecodeInt64()
 		case "c":
 			e.Commands, err = sliceCommands(c, b)
+		case "w":
+			e.Attest = &Attestation{}
+			err = c.dec.Decode(e.Attest)
 		default:
 			err = fmt.Errorf("unknown field %q", name)
 		}

@@ -86,6 +86,7 @@ func TestRowsWrittenByHandReadByTags(t *testing.T) {
 	reads(t, func(v *Body) []byte { return c.appendBody(nil, v) })
 	reads(t, func(v *Attempt) []byte { return appendAttempt(nil, v) })
 	reads(t, func(v *metaRow) []byte { return appendMeta(nil, v) })
+	reads(t, func(v *Alert) []byte { return appendAlert(nil, v) })
 	plainTask := Task{State: job.Pending, Policy: job.Policy{Priority: job.Low}}
 	var got Task
 	if err := decode(c.appendTask(nil, &plainTask), &got); err != nil || !reflect.DeepEqual(got, plainTask) {
@@ -156,6 +157,7 @@ func everyCommand() []Command {
 		filled[Started](), filled[Finished](), filled[GiveBack](), filled[LoseAttempts](), filled[Cancel](),
 		filled[Reschedule](), filled[RegisterWorker](), filled[WorkerState](), filled[ForgetWorker](),
 		filled[Expire](), filled[Checksum](), filled[DrainWorker](),
+		filled[PutAlert](), filled[EndAlert](),
 	}
 }
 
@@ -186,8 +188,13 @@ func TestCommandsRoundTrip(t *testing.T) {
 	}
 }
 
+func filledAttest() *Attestation {
+	a := filled[Attestation]()
+	return &a
+}
+
 func TestEntryRoundTrip(t *testing.T) {
-	for _, want := range []Entry{{}, {At: 5}, {At: 1 << 50, Commands: [][]byte{{1}, {}, make([]byte, 70_000)}}} {
+	for _, want := range []Entry{{}, {At: 5}, {At: 1 << 50, Attest: filledAttest(), Commands: [][]byte{{1}, {}, make([]byte, 70_000)}}} {
 		b, err := EncodeEntry(want)
 		if err != nil {
 			t.Fatal(err)
@@ -195,6 +202,9 @@ func TestEntryRoundTrip(t *testing.T) {
 		got, err := DecodeEntry(b)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got.Attest, want.Attest) {
+			t.Errorf("attestation %+v, got %+v", want.Attest, got.Attest)
 		}
 		if got.At != want.At || len(got.Commands) != len(want.Commands) {
 			t.Errorf("want %+v, got %+v", want, got)

@@ -24,6 +24,8 @@ const (
 	CodeExpire         Code = 15
 	CodeChecksum       Code = 16
 	CodeDrainWorker    Code = 17
+	CodePutAlert       Code = 20
+	CodeEndAlert       Code = 21
 )
 
 // Command is one verb with its arguments. Commands are data: each is
@@ -192,7 +194,24 @@ type ForgetWorker struct {
 // Expire deletes what outlived its retention, at most maxFanOut rows, and moves
 // the due index's low mark. The result tells whether more is left.
 type Expire struct {
-	EndedBefore int64 `msgpack:"e"` // ended tasks, Unix ms
+	EndedBefore int64 `msgpack:"e"` // ended tasks, Unix ms; alerts have AlertRetention
+}
+
+// PutAlert raises an alert: a new one, or once more the one of this kind and
+// subject.
+type PutAlert struct {
+	Kind    string `msgpack:"k"` // one of the Alert* constants
+	Subject string `msgpack:"s"` // what it is about, mostly a server's name
+	Text    string `msgpack:"t"` // for people; cut to MaxErrorBytes
+}
+
+// EndAlert records that somebody has seen an alert, or with Resolved that its
+// cause is gone.
+type EndAlert struct {
+	Kind     string `msgpack:"k"`
+	Subject  string `msgpack:"s"`
+	Resolved bool   `msgpack:"r,omitempty"`
+	Actor    string `msgpack:"a,omitempty"`
 }
 
 // Checksum keeps the hash chain as of the entry before, which must be the same on
@@ -220,3 +239,5 @@ func (ForgetWorker) Code() Code   { return CodeForgetWorker }
 func (Expire) Code() Code         { return CodeExpire }
 func (Checksum) Code() Code       { return CodeChecksum }
 func (DrainWorker) Code() Code    { return CodeDrainWorker }
+func (PutAlert) Code() Code       { return CodePutAlert }
+func (EndAlert) Code() Code       { return CodeEndAlert }

@@ -4,8 +4,9 @@ package fsm
 // with the leader's stamp. Encoded it is at most MaxEntryBytes, or holds one
 // larger command alone.
 type Entry struct {
-	At       int64    `msgpack:"a"` // the cluster's clock, Unix ms; apply never lets it go back
-	Commands [][]byte `msgpack:"c"` // each from EncodeCommand
+	At       int64        `msgpack:"a"`           // the cluster's clock, Unix ms; apply never lets it go back
+	Attest   *Attestation `msgpack:"w,omitempty"` // what allows At to be far ahead
+	Commands [][]byte     `msgpack:"c"`           // each from EncodeCommand
 }
 
 // MaxEntryBytes bounds an encoded entry (raft's suggested maximum).

@@ -109,13 +109,16 @@ func (m *Machine) apply(tx Tx, meta Meta, encoded []byte) ([]Result, []Event, er
 			return nil, nil, fmt.Errorf("command %d has the unknown code %x: it needs a newer axd", i, c[:min(len(c), 1)])
 		}
 	}
-	a := &apply{
-		Machine: m, tx: tx, at: meta,
-		now: max(min(entry.At, job.MaxTime), m.meta.Clock),
-	}
+	now, attested, ok := m.clock(&entry)
+	a := &apply{Machine: m, tx: tx, at: meta, now: now}
 	a.begin()
+	a.meta.Attested = attested
 	results := make([]Result, len(entry.Commands))
 	for i, b := range entry.Commands {
+		if !ok {
+			results[i] = rejected(errAhead)
+			continue
+		}
 		c, err := decodeCommand(m.codec, b)
 		if err != nil {
 			results[i] = rejected(job.Errorf(job.CodeInvalid, err.Error()))
@@ -312,6 +315,10 @@ func (a *apply) command(c Command) Result {
 		return a.expire(c)
 	case *Checksum:
 		return a.checksum()
+	case *PutAlert:
+		return a.putAlert(c)
+	case *EndAlert:
+		return a.endAlert(c)
 	}
 	panic(fmt.Sprintf("fsm: no verb for %T", c)) // newCommand and this switch disagree
 }

@@ -240,6 +240,7 @@ type Info struct {
 	Format       uint32 // of rows and keys
 	Applied      uint64 // log index of the last applied entry
 	Clock        int64  // high-water mark of the cluster's clock, Unix ms
+	Attested     int64  // the latest time that a majority vouched for, Unix ms; 0: none yet
 	RestoreEpoch uint32
 	Chain        uint64 // hash chain over the writes of each entry
 	SumIndex     uint64 // log index of the newest Checksum; 0: none yet
@@ -251,7 +252,7 @@ func ReadInfo(r Reader) Info {
 	m := readMeta(r)
 	info := Info{
 		ClusterID: m.ClusterID, FeatureLevel: m.FeatureLevel, Format: m.Format, Applied: m.Applied,
-		Clock: m.Clock, RestoreEpoch: m.RestoreEpoch, Chain: readChain(r),
+		Clock: m.Clock, Attested: m.Attested, RestoreEpoch: m.RestoreEpoch, Chain: readChain(r),
 	}
 	info.SumIndex, info.SumChain = readSum(r)
 	return info
@@ -289,6 +290,9 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 	r.Ascend(key{tableKeyExpiry}, key{tableKeyExpiry}.time(now+1), some)
 	if !found {
 		r.Ascend(key{tableEnded}, key{tableEnded}.time(min(endedBefore, now)), some)
+	}
+	if !found {
+		r.Ascend(key{tableAlertAge}, key{tableAlertAge}.time(now-AlertRetention), some)
 	}
 	for _, p := range job.Priorities {
 		found = found || lowLags(r, p)

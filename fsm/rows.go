@@ -250,6 +250,7 @@ type metaRow struct {
 	Applied      uint64 `msgpack:"a"`
 	Clock        int64  `msgpack:"t"`
 	RestoreEpoch uint32 `msgpack:"e,omitempty"`
+	Attested     int64  `msgpack:"w,omitempty"`
 }
 
 func appendMeta(b []byte, m *metaRow) []byte {
@@ -260,6 +261,21 @@ func appendMeta(b []byte, m *metaRow) []byte {
 	w.uint('a', m.Applied)
 	w.int('t', m.Clock)
 	w.uint('e', uint64(m.RestoreEpoch))
+	w.int('w', m.Attested)
+	return w.end()
+}
+
+func appendAlert(b []byte, t *Alert) []byte {
+	w := beginRow(b)
+	w.str('k', t.Kind)
+	w.str('s', t.Subject)
+	w.uint('S', uint64(t.State))
+	w.str('t', t.Text)
+	w.uint('n', t.Count)
+	w.int('f', t.First)
+	w.int('l', t.Last)
+	w.int('c', t.Changed)
+	w.str('a', t.Actor)
 	return w.end()
 }
 

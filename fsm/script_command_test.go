@@ -55,6 +55,12 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 		return Expire{EndedBefore: e.now - f.duration("keep").Milliseconds()}
 	case "checksum":
 		return Checksum{}
+	case "alert":
+		return PutAlert{Kind: f["kind"], Subject: f["subject"], Text: f["text"]}
+	case "ack":
+		return EndAlert{Kind: f["kind"], Subject: f["subject"], Actor: f["actor"]}
+	case "resolve":
+		return EndAlert{Kind: f["kind"], Subject: f["subject"], Resolved: true}
 	}
 	return e.workerCommand(verb, f)
 }
@@ -392,6 +398,9 @@ func (e *scriptEnv) describe(k []byte) string {
 		at := r.time()
 		ref := r.ref()
 		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
+	}
+	if out, ok := e.describeAlert(k); ok {
+		return out
 	}
 	return fmt.Sprintf("unknown %x", k)
 }

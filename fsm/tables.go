@@ -56,6 +56,11 @@ const (
 	// the later of when they ended and when their idempotency key expires, so that
 	// a task outlives its key and a repeated submit finds it.
 	tableEnded byte = 0x0f
+	// tableAlerts: kind, subject → Alert; at most maxAlerts.
+	tableAlerts byte = 0x10
+	// tableAlertAge: time of the last change (8), kind, subject → empty. One row
+	// for each of tableAlerts.
+	tableAlertAge byte = 0x11
 )
 
 // The rows of tableMeta.
@@ -143,6 +148,14 @@ func (k key) keyExpiry(at int64, namespace, s string) key {
 
 func (k key) ended(at int64, r TaskRef) key {
 	return k.table(tableEnded).time(at).ref(r)
+}
+
+func (k key) alert(kind, subject string) key {
+	return k.table(tableAlerts).name(kind).name(subject)
+}
+
+func (k key) alertAge(at int64, kind, subject string) key {
+	return k.table(tableAlertAge).time(at).name(kind).name(subject)
 }
 
 func (k key) low(p job.Priority) key {
