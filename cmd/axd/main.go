@@ -160,7 +160,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
 	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newStats(), newVersion())
-	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor())
+	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // as every noun: refuse a verb that doesn't exist

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/axd-project/axd/internal/bench"
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/worker"
+)
+
+// errMissed ends axd bench --strict.
+var errMissed = errors.New("a target was missed")
+
+// benchFlags are those of every scenario.
+type benchFlags struct {
+	opts   bench.Options
+	strict bool
+}
+
+func (b *benchFlags) flags(f *pflag.FlagSet) {
+	f.StringVar(&b.opts.Dir, "dir", "", "`directory` for the servers' data, on the disk to be measured (default: that for temporary files)")
+	f.StringSliceVar(&b.opts.Addr, "addr", nil, "a running cluster's HTTP `addresses` instead of own servers")
+	f.IntVar(&b.opts.Workers, "workers", 2, "worker processes")
+	f.IntVar(&b.opts.Slots, "slots", 1000, "attempts at one time, of each worker")
+	f.BoolVar(&b.opts.Spool, "spool", false, "let no-op workers keep results on disk, synced, until they are acknowledged")
+	f.BoolVar(&b.opts.ViaLeader, "via-leader", false, "send all requests to the leader (default: spread over the servers, which forward)")
+	f.BoolVar(&b.strict, "strict", false, "exit code 1 where a target is missed")
+}
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Measure axd on this machine", GroupID: "use", Args: noVerb, RunE: help,
+		Long: `Measure axd on this machine: each scenario starts three servers and the workers
+it needs on loopback, with their data synced to disk, puts a load on them and
+ends them. The last line of standard output is one JSON object with the figures;
+what they are, and the targets, is in docs/performance.md.`,
+	}
+	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchDrain(), newBenchAll(), newBenchWorker())
+	return cmd
+}
+
+// scenario makes the command of one scenario; get is called after the flags are
+// read.
+func (b *benchFlags) scenario(cmd *cobra.Command, get func() bench.Scenario) *cobra.Command {
+	cmd.Args = noArgs
+	b.flags(cmd.Flags())
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return b.run(cmd, func(ctx context.Context) error {
+			r, err := bench.Run(ctx, b.opts, get())
+			if err != nil {
+				return err
+			}
+			return b.finish(cmd.OutOrStdout(), []*bench.Result{r})
+		})
+	}
+	return cmd
+}
+
+func (b *benchFlags) run(cmd *cobra.Command, f func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	self, err := os.Executable()
+	if err == nil {
+		b.opts.Bin, b.opts.Progress = self, cmd.ErrOrStderr()
+		err = f(ctx)
+	}
+	if err != nil {
+		return &runError{code: exitCode(err), err: err}
+	}
+	return nil
+}
+
+// finish prints one JSON line per result.
+func (b *benchFlags) finish(w io.Writer, results []*bench.Result) error {
+	missed := false
+	for _, r := range results {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s\n", line); err != nil {
+			return err
+		}
+		missed = missed || !r.Reached()
+	}
+	if b.strict && missed {
+		return errMissed
+	}
+	return nil
+}
+
+// positive is a flag that counts something.
+type positive int
+
+func (p *positive) String() string { return strconv.Itoa(int(*p)) }
+func (p *positive) Type() string   { return "int" }
+
+func (p *positive) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxPositive {
+		return job.Invalid("", "must be a whole number from 1 to "+strconv.Itoa(maxPositive), s)
+	}
+	*p = positive(n)
+	return nil
+}
+
+const maxPositive = 20_000_000
+
+func count(f *pflag.FlagSet, p *int, name, usage string) { f.Var((*positive)(p), name, usage) }
+
+// seconds is a flag that says how long something takes.
+type seconds time.Duration
+
+func (d *seconds) String() string {
+	return strconv.FormatFloat(time.Duration(*d).Seconds(), 'f', -1, 64)
+}
+func (d *seconds) Type() string { return "float" }
+
+func (d *seconds) Set(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0.1 && v <= 86_400) {
+		return job.Invalid("", "must be from 0.1 to 86400 seconds", s)
+	}
+	*d = seconds(v * float64(time.Second))
+	return nil
+}
+
+func spanFlag(f *pflag.FlagSet, d *time.Duration, name, usage string) {
+	f.Var((*seconds)(d), name, usage)
+}
+
+// rate is a flag that says how many a second.
+type rate float64
+
+func (r *rate) String() string { return strconv.FormatFloat(float64(*r), 'f', -1, 64) }
+func (r *rate) Type() string   { return "float" }
+
+func (r *rate) Set(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0.1 && v <= 1_000_000) {
+		return job.Invalid("", "must be from 0.1 to 1000000 a second", s)
+	}
+	*r = rate(v)
+	return nil
+}
+
+func rateFlag(f *pflag.FlagSet, r *float64, usage string) { f.Var((*rate)(r), "rate", usage) }
+
+func newBenchIngest() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultIngest
+	cmd := &cobra.Command{
+		Use: "ingest", Short: "Submit delayed tasks as fast as they are acknowledged",
+		Long: `Submit delayed tasks with idempotency keys as fast as the callers can, each
+waiting for its answer before its next call.`,
+		Example: "  axd bench ingest\n  axd bench ingest --batch 1 --callers 64 --tasks 100000",
+	}
+	f := cmd.Flags()
+	count(f, &s.Tasks, "tasks", "tasks to submit")
+	count(f, &s.Batch, "batch", "tasks of one call")
+	count(f, &s.Callers, "callers", "calls at one time")
+	count(f, &s.Payload, "payload", "`bytes` of a task's payload")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
+func newBenchImmediate() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultImmediate
+	cmd := &cobra.Command{
+		Use: "immediate", Short: "Measure from a submit to the start of its handler",
+		Long: `Submit immediate tasks on a fixed schedule, one call each, and measure from each
+call to the start of its handler in a worker.`,
+		Example: "  axd bench immediate --rate 1000 --seconds 20",
+	}
+	rateFlag(cmd.Flags(), &s.Rate, "calls a second")
+	spanFlag(cmd.Flags(), &s.Time, "seconds", "how long")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
+func newBenchLateness() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultLateness
+	cmd := &cobra.Command{
+		Use: "lateness", Short: "Measure how long after their time tasks start",
+		Long: `Submit tasks ahead of their time, which come due spread evenly, and measure in
+the workers how long after it each handler starts.`,
+		Example: "  axd bench lateness --rate 5000 --seconds 20",
+	}
+	rateFlag(cmd.Flags(), &s.Rate, "tasks due a second")
+	spanFlag(cmd.Flags(), &s.Time, "seconds", "over how long they come due")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
+func newBenchDrain() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultDrain
+	cmd := &cobra.Command{
+		Use: "drain", Short: "Run immediate tasks as fast as possible to their end",
+		Long: `Submit immediate no-op tasks as fast as the callers can, and measure from the
+first call until all have ended.`,
+		Example: "  axd bench drain --tasks 100000",
+	}
+	f := cmd.Flags()
+	count(f, &s.Tasks, "tasks", "tasks to submit")
+	count(f, &s.Batch, "batch", "tasks of one call")
+	count(f, &s.Callers, "callers", "calls at one time")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
+func newBenchAll() *cobra.Command {
+	var b benchFlags
+	format := "table"
+	cmd := &cobra.Command{
+		Use: "all", Short: "Run every scenario", Args: noArgs,
+		Long: `Run every scenario with its defaults, one after the other; that takes about an
+hour. A table of the targets comes first, then one JSON line per scenario.`,
+		Example: "  axd bench all --strict\n  axd bench all -o markdown",
+	}
+	b.flags(cmd.Flags())
+	cmd.Flags().StringVarP(&format, "output", "o", format, "`format` of the table: table or markdown")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		print := bench.Table
+		switch format {
+		case "table":
+		case "markdown":
+			print = bench.Markdown
+		default:
+			return &runError{code: exitUsage, err: job.Invalid("--output", "must be table or markdown", format)}
+		}
+		return b.run(cmd, func(ctx context.Context) error {
+			var results []*bench.Result
+			var failed error
+			for _, s := range bench.All() {
+				r, err := bench.Run(ctx, b.opts, s)
+				if err != nil {
+					if failed = errors.Join(failed, err); ctx.Err() != nil {
+						break
+					}
+					continue // the others still tell something
+				}
+				results = append(results, r)
+			}
+			out := cmd.OutOrStdout()
+			err := print(out, results)
+			if err == nil {
+				err = b.finish(out, results)
+			}
+			return errors.Join(failed, err)
+		})
+	}
+	return cmd
+}
+
+// newBenchWorker is the worker process of the scenarios.
+func newBenchWorker() *cobra.Command {
+	var cfg worker.Config
+	log := logging{}
+	cmd := &cobra.Command{
+		Use: "worker", Hidden: true, Args: noArgs, Short: "Run no-op tasks for a scenario; started by axd bench",
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Name, "name", "", "")
+	f.StringSliceVar(&cfg.Join, "join", nil, "")
+	f.IntVar(&cfg.Slots, "slots", 0, "")
+	f.StringVar(&cfg.DataDir, "data-dir", "", "")
+	log.flags(cmd, "warn")
+	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
+		cfg.Version, cfg.DrainTime, cfg.Logger = version, time.Second, log.logger(cmd.ErrOrStderr())
+		return bench.ServeWorker(ctx, cfg, os.Stdin, cmd.OutOrStdout())
+	})
+	return cmd
+}

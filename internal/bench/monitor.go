@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/axd-project/axd/chaos/process"
+)
+
+const (
+	usageEvery = 100 * time.Millisecond // between two looks at the processes
+	termEvery  = 500 * time.Millisecond // between two questions who leads
+)
+
+// monitor watches the bench's own processes.
+type monitor struct {
+	cluster *process.Cluster
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+
+	mu       sync.Mutex
+	rssMax   int64 // of any server, at any time
+	term     uint64
+	excused  int    // kills whose elections are still to be expected
+	needless uint64 // terms that no kill explains
+	changes  uint64 // terms since the start
+	rss      [][]int64
+}
+
+// watch looks at the processes until stop, and asks who leads unless quiet.
+func watch(ctx context.Context, c *process.Cluster, quiet bool) *monitor {
+	m := &monitor{cluster: c}
+	m.askTerm(ctx)
+	ctx, m.cancel = context.WithCancel(ctx)
+	m.done.Go(func() { every(ctx, usageEvery, m.look) })
+	if !quiet {
+		m.done.Go(func() { every(ctx, termEvery, func() { m.askTerm(ctx) }) })
+	}
+	return m
+}
+
+// every calls f until ctx ends.
+func every(ctx context.Context, d time.Duration, f func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f()
+		}
+	}
+}
+
+func (m *monitor) look() {
+	now := make([]int64, len(m.cluster.Servers))
+	for i, s := range m.cluster.Servers {
+		u, err := s.Usage()
+		if err != nil {
+			continue // between two lives
+		}
+		now[i] = u.RSS
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rss = append(m.rss, now)
+	for _, rss := range now {
+		m.rssMax = max(m.rssMax, rss)
+	}
+}
+
+func (m *monitor) askTerm(ctx context.Context) {
+	l := m.cluster.Leadership(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.Term <= m.term {
+		return
+	}
+	if m.term > 0 {
+		m.changes += l.Term - m.term
+		if m.excused == 0 {
+			m.needless += l.Term - m.term
+		}
+	}
+	m.term = l.Term
+}
+
+// excuse says that new terms are to be expected until the returned function is
+// called, since a server is being killed.
+func (m *monitor) excuse(ctx context.Context) (until func()) {
+	m.askTerm(ctx) // what came before has no excuse
+	m.mu.Lock()
+	m.excused++
+	m.mu.Unlock()
+	return func() {
+		m.askTerm(ctx)
+		m.mu.Lock()
+		m.excused--
+		m.mu.Unlock()
+	}
+}
+
+// stop ends the watch and puts what it saw into a result.
+func (m *monitor) stop(ctx context.Context, r *Result) {
+	m.askTerm(ctx)
+	m.cancel()
+	m.done.Wait()
+	m.look()
+	r.set("rss_mib_max", mib(m.rssMax))
+	r.set("elections", float64(m.changes))
+	r.set("elections_needless", float64(m.needless))
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// rest is the most memory that a server takes now, in bytes.
+func (m *monitor) rest() int64 {
+	m.look()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	most := int64(0)
+	for _, rss := range m.rss[len(m.rss)-1] {
+		most = max(most, rss)
+	}
+	return most
+}
