@@ -17,6 +17,7 @@ const (
 	MethodWorkerGiveBack  = "worker.giveback"  // worker → leader: GiveBack, Empty
 	MethodDispatch        = "worker.dispatch"  // leader → worker, notify: Dispatch
 	MethodKill            = "worker.kill"      // leader → worker, notify: Kill
+	MethodRevoke          = "worker.revoke"    // leader → worker, notify: Revoke
 	MethodFollow          = "worker.follow"    // leader → worker, stream: Follow, chunks of Output
 )
 
@@ -62,7 +63,7 @@ type WorkerWelcome struct {
 	LeaseMS     int64  `msgpack:"l"` // the lease's time to live
 	HeartbeatMS int64  `msgpack:"h"`
 	Lease       bool   `msgpack:"g"` // the hello itself renewed the lease
-	NowMS       int64  `msgpack:"w"` // cluster clock, Unix ms, when answered
+	NowUS       int64  `msgpack:"w"` // cluster clock, Unix µs, when answered
 }
 
 // Heartbeat renews the worker's lease.
@@ -75,16 +76,19 @@ type Heartbeat struct {
 // The worker counts the lease from when it sent the heartbeat.
 type HeartbeatReply struct {
 	Term  uint64 `msgpack:"t"`
-	NowMS int64  `msgpack:"w"` // cluster clock, Unix ms
+	NowUS int64  `msgpack:"w"` // cluster clock, Unix µs
 }
 
 // Dispatch hands attempts to the worker. The assign was committed before.
 type Dispatch struct {
 	Term  uint64         `msgpack:"t"`
+	NowUS int64          `msgpack:"w"` // cluster clock, Unix µs, when sent
 	Items []DispatchItem `msgpack:"i"`
 }
 
-// DispatchItem is one attempt to run.
+// DispatchItem is one attempt to run. One that is due later than now by the
+// cluster's clock is armed: the worker holds it without a slot and starts it by
+// its own timer when it is due, if its lease holds and a slot is free then.
 type DispatchItem struct {
 	Ref          Ref    `msgpack:"r"`
 	Job          string `msgpack:"j,omitempty"`
@@ -110,6 +114,12 @@ const (
 type Kill struct {
 	Ref    Ref    `msgpack:"r"`
 	Reason string `msgpack:"y"`
+}
+
+// Revoke takes attempts back that are armed: the worker gives them back. Of what
+// has started it takes no notice.
+type Revoke struct {
+	Refs []Ref `msgpack:"r"`
 }
 
 // Started reports that an attempt runs; times are by the cluster's clock.

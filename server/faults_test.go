@@ -89,7 +89,7 @@ func TestABurstToABigWorkerKeepsItsConnection(t *testing.T) {
 	if err := w.Call(ctx, "hello", rpc.Empty{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(<-conns, &rpc.WorkerHello{Name: "w", Boot: "b", Slots: fsm.MaxSlots})
+	s := newSession(<-conns, &rpc.WorkerHello{Name: "w", Boot: "b", Slots: fsm.MaxSlots}, func() int64 { return 1 })
 	go s.send()
 	for turn := range 4 { // as many assigns as may be in flight
 		items := make([]scheduler.Dispatch, 500)

@@ -26,6 +26,7 @@ const (
 type session struct {
 	conn  *rpc.Conn
 	queue chan message
+	now   func() int64 // the cluster's clock, Unix µs
 	name  string
 	term  uint64 // in which it was attached
 	boot  string
@@ -38,9 +39,9 @@ type message struct {
 	body   any
 }
 
-func newSession(conn *rpc.Conn, h *rpc.WorkerHello) *session {
+func newSession(conn *rpc.Conn, h *rpc.WorkerHello, now func() int64) *session {
 	return &session{
-		conn: conn, queue: make(chan message, sessionQueue), name: h.Name, boot: h.Boot, address: h.Address,
+		conn: conn, queue: make(chan message, sessionQueue), now: now, name: h.Name, boot: h.Boot, address: h.Address,
 	}
 }
 
@@ -51,6 +52,10 @@ func (s *session) send() {
 		case <-s.conn.Done():
 			return
 		case m := <-s.queue:
+			if d, ok := m.body.(rpc.Dispatch); ok { // the nearer to the wire, the better the worker knows the clock
+				d.NowUS = s.now()
+				m.body = d
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), sessionSend)
 			err := s.conn.Notify(ctx, m.method, m.body)
 			cancel()
@@ -154,7 +159,7 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 		}
 		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: ref, Attempt: held.Ref.Attempt, Finished: held.Finished})
 	}
-	sess := newSession(r.Conn, &h)
+	sess := newSession(r.Conn, &h, s.clock.NowMicros)
 	term, err := s.sched.Attach(ctx, sess, hello)
 	if err != nil {
 		if ctx.Err() != nil { // the loop may yet attach it: nobody would send what it queues
@@ -169,7 +174,7 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 	s.sessions.running.Go(func() { s.watchSession(sess) })
 	return rpc.WorkerWelcome{
 		Term: term, LeaseMS: s.cfg.LeaseTTL.Milliseconds(), HeartbeatMS: heartbeatEvery.Milliseconds(),
-		Lease: true, NowMS: s.clock.Now(),
+		Lease: true, NowUS: s.clock.NowMicros(),
 	}, nil
 }
 
@@ -209,7 +214,7 @@ func (s *Server) onHeartbeat(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, s.notLeading(job.Errorf(job.CodeNoLeader, "the lease has ended; say hello again"))
 	}
 	s.sched.Room(sess.name, hb.Free)
-	return rpc.HeartbeatReply{Term: term, NowMS: s.clock.Now()}, nil
+	return rpc.HeartbeatReply{Term: term, NowUS: s.clock.NowMicros()}, nil
 }
 
 // onStarted records that an attempt runs; a lost report is made good by the

@@ -52,10 +52,17 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 		a.dir = w.dir.attempt(item.Ref)
 	}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
-	v, old := w.table.accept(a)
+	v, old := w.table.accept(a, a.due() > w.clock.at(w.cfg.Clock()))
+	if old != nil && v != verdictReplace && v != verdictDuplicate && v != verdictDraining {
+		old.hub.close()
+		w.giveBack(old.item.Ref, "a newer attempt has come")
+	}
 	switch v {
 	case verdictStart:
 		go w.runAttempt(a)
+		return
+	case verdictArmed:
+		w.setAlarm()
 		return
 	case verdictDuplicate:
 		w.log.Info("second dispatch of an attempt dropped", refAttrs(item.Ref, item.Job)...)
@@ -64,6 +71,8 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 		w.table.stop(old, stopStale)
 	case verdictNoSlot:
 		w.giveBack(item.Ref, "no free slot")
+	case verdictTooManyArmed:
+		w.giveBack(item.Ref, fmt.Sprintf("%d attempts wait for their time already", maxArmed))
 	case verdictDraining:
 		w.giveBack(item.Ref, "the worker stops")
 	}
@@ -93,15 +102,26 @@ func (w *Worker) offers(x job.Executor) bool {
 
 // giveBack returns an attempt that never had a slot.
 func (w *Worker) giveBack(ref rpc.Ref, why string) {
-	w.log.Info("attempt given back", append(refAttrs(ref, ""), "reason", why)...)
+	if w.log.Enabled(context.Background(), slog.LevelDebug) { // a worker without room may give back by the thousand
+		w.log.Debug("attempt given back", append(refAttrs(ref, ""), "reason", why)...)
+	}
 	if !w.table.add(spooled{Ref: ref, GiveBack: why}) {
 		w.log.Warn("too much is owed to the leader; a give-back is dropped", refAttrs(ref, "")...)
 	}
 }
 
-// kill ends an attempt, or withdraws one that waits for its turn.
+// revoke gives back attempts that are armed; others have started.
+func (w *Worker) revoke(refs []rpc.Ref) {
+	for _, ref := range refs {
+		if w.table.disarm(ref) {
+			w.giveBack(ref, "revoked")
+		}
+	}
+}
+
+// kill ends an attempt, or withdraws one that waits for its time or turn.
 func (w *Worker) kill(k rpc.Kill) {
-	if item := w.table.dropNext(k.Ref); item != nil {
+	if w.table.disarm(k.Ref) {
 		w.own(spooled{Ref: k.Ref, Result: encodeResult(rpc.AttemptResult{
 			Outcome: uint8(outcomeOf(reasonOfKill(k.Reason))), Error: "ended before it started",
 		})})
@@ -221,11 +241,10 @@ func (w *Worker) begun(a *attempt, at time.Duration) {
 	context.AfterFunc(a.ctx, func() { tell.Stop() })
 }
 
-// startTime is an instant by the cluster's clock. The leader sends an attempt
-// only once it is due, so an estimate before that is off, and the due time is
-// nearer to the truth.
+// startTime is an instant by the cluster's clock, in Unix ms. Nothing starts
+// before it is due, so a bound before that is off, as after a change of leader.
 func (w *Worker) startTime(a *attempt, at time.Duration) int64 {
-	return max(w.clock.at(at), a.item.DueMS, 1)
+	return max(w.clock.at(at).Milliseconds(), a.item.DueMS, 1)
 }
 
 func (w *Worker) result(a *attempt, e ended) rpc.AttemptResult {

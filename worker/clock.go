@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -17,57 +18,74 @@ func boottime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-const clockSamples = 8 // answers of the leader that the estimate is chosen from
+// clockDrift is how much slower than this machine's clock the cluster's may run:
+// the drift of two machines' crystals, and the rate at which a leader that is
+// ahead works its error in.
+const clockDrift = 700e-6
 
-// clusterClock estimates the cluster's clock from the leader's answers: of the
-// last samples it takes the one with the shortest round trip.
+// clusterClock bounds the cluster's clock from below: a message that was stamped
+// with the cluster's time s and came at the local instant r proves that at any
+// later local instant l the cluster's time is at least s + (l-r), less drift.
+// What waits for a time by this bound is never early, and late by no more than
+// the quickest of the latest messages took.
 type clusterClock struct {
-	local func() time.Duration
-
-	mu      sync.Mutex
-	samples [clockSamples]clockSample
-	next    int
+	mu     sync.Mutex
+	known  bool
+	offset time.Duration // cluster's Unix time minus local, at least
+	seen   time.Duration // local instant of the message that proved it
 }
 
-type clockSample struct {
-	roundTrip time.Duration
-	offset    time.Duration // cluster's Unix time minus local
-}
-
-// observe adds an answer that carried the cluster's time, sent for at sent.
-func (c *clusterClock) observe(nowMS int64, sent time.Duration) {
-	received := c.local()
-	trip := max(received-sent, 1) // 0 marks an unused sample
+// observe takes a stamp, in Unix µs, of a message that came at a local instant.
+// It tells whether more is known by it than before.
+func (c *clusterClock) observe(nowUS int64, received time.Duration) bool {
+	if nowUS == 0 {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.samples[c.next%clockSamples] = clockSample{
-		roundTrip: trip,
-		offset:    time.Duration(nowMS)*time.Millisecond + trip/2 - received,
+	offset := time.Duration(nowUS)*time.Microsecond - received
+	if c.known && received+offset <= c.bound(received) {
+		return false
 	}
-	c.next++
+	c.known, c.offset, c.seen = true, offset, received
+	return true
 }
 
-// reset forgets samples: another leader may have another clock.
+func (c *clusterClock) bound(local time.Duration) time.Duration {
+	return local + c.offset - time.Duration(float64(max(local-c.seen, 0))*clockDrift)
+}
+
+// at gives the cluster's Unix time at a local instant, at least; 0 while nothing
+// is known.
+func (c *clusterClock) at(local time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return 0
+	}
+	return c.bound(local)
+}
+
+// when gives the local instant at which the cluster's clock has certainly
+// reached a Unix time; never while nothing is known.
+func (c *clusterClock) when(cluster time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return never
+	}
+	ahead := cluster - (c.seen + c.offset)
+	if ahead <= 0 {
+		return c.seen + ahead
+	}
+	return c.seen + time.Duration(math.Ceil(float64(ahead)/(1-clockDrift)))
+}
+
+// reset forgets what is known: another leader has another clock.
 func (c *clusterClock) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.samples, c.next = [clockSamples]clockSample{}, 0
-}
-
-// at gives the cluster's Unix milliseconds at a local instant; 0 while unknown.
-func (c *clusterClock) at(local time.Duration) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var best clockSample
-	for _, s := range c.samples {
-		if s.roundTrip > 0 && (best.roundTrip == 0 || s.roundTrip < best.roundTrip) {
-			best = s
-		}
-	}
-	if best.roundTrip == 0 {
-		return 0
-	}
-	return (local + best.offset).Milliseconds()
+	c.known = false
 }
 
 // lease is the worker's right to run attempts, renewed by the leader's answers.

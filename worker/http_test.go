@@ -151,7 +151,7 @@ func TestRunNamesHandlersThatDoNotReturn(t *testing.T) {
 	})
 	a := &attempt{executor: handler("stuck"), hub: newHub(new(headRoom)), item: l.item(handler("stuck"))}
 	a.ctx, a.cancel = context.WithCancelCause(t.Context())
-	w.table.accept(a)
+	w.table.accept(a, false)
 	done := make(chan struct{})
 	if err := w.awaitStopped(done, 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "handler stuck") {
 		t.Errorf("got %v", err)

@@ -41,6 +41,7 @@ type leader struct {
 	redirect     string
 	deaf         bool          // heartbeats get no answer
 	slow         time.Duration // heartbeats are answered late
+	ahead        time.Duration // of the test's clock, the cluster's
 	heard        time.Duration // when the last heartbeat came, CLOCK_BOOTTIME
 	refuse       error         // of results
 	tokens       uint64
@@ -63,10 +64,15 @@ func newLeaderAt(t *testing.T, address string) *leader {
 		ln, err = net.Listen("tcp", address)
 		return err == nil
 	})
+	return newLeaderOn(t, ln)
+}
+
+func newLeaderOn(t *testing.T, ln net.Listener) *leader {
+	t.Helper()
 	l := &leader{
 		t: t, addr: ln.Addr().String(), term: 1, ttl: longTTL,
 		hellos: make(chan rpc.WorkerHello, 64), started: make(chan rpc.Started, 64),
-		finished: make(chan finish, 64), giveBacks: make(chan rpc.GiveBack, 64),
+		finished: make(chan finish, 1024), giveBacks: make(chan rpc.GiveBack, 64),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	mux := rpc.NewMux(ln)
@@ -85,6 +91,9 @@ func newLeaderAt(t *testing.T, address string) *leader {
 	t.Cleanup(l.stop)
 	return l
 }
+
+// now is the cluster's clock as this leader has it. Call it with the lock held.
+func (l *leader) now() int64 { return time.Now().Add(l.ahead).UnixMicro() }
 
 func (l *leader) with(change func()) {
 	l.mu.Lock()
@@ -110,7 +119,7 @@ func (l *leader) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		l.conn = r.Conn
 		l.hellos <- h
 		return rpc.WorkerWelcome{
-			Term: l.term, LeaseMS: l.ttl.Milliseconds(), HeartbeatMS: 50, Lease: true, NowMS: time.Now().UnixMilli(),
+			Term: l.term, LeaseMS: l.ttl.Milliseconds(), HeartbeatMS: 50, Lease: true, NowUS: l.now(),
 		}, nil
 	case rpc.MethodWorkerHeartbeat:
 		return l.onHeartbeat(ctx)
@@ -141,7 +150,9 @@ func (l *leader) onHeartbeat(ctx context.Context) (any, error) {
 		return nil, ctx.Err()
 	}
 	sleep(ctx, slow)
-	return rpc.HeartbeatReply{Term: term, NowMS: time.Now().UnixMilli()}, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return rpc.HeartbeatReply{Term: term, NowUS: l.now()}, nil
 }
 
 func (l *leader) onFinished(r *rpc.Request) (any, error) {
@@ -193,19 +204,22 @@ func (l *leader) item(x job.Executor, change ...func(*rpc.DispatchItem)) rpc.Dis
 func (l *leader) dispatch(items ...rpc.DispatchItem) {
 	l.t.Helper()
 	l.mu.Lock()
-	conn, term := l.conn, l.term
+	d := rpc.Dispatch{Term: l.term, NowUS: l.now(), Items: items}
 	l.mu.Unlock()
-	if err := conn.Notify(l.t.Context(), rpc.MethodDispatch, rpc.Dispatch{Term: term, Items: items}); err != nil {
-		l.t.Fatal(err)
-	}
+	l.notify(rpc.MethodDispatch, d)
 }
 
 func (l *leader) kill(ref rpc.Ref, reason string) {
 	l.t.Helper()
+	l.notify(rpc.MethodKill, rpc.Kill{Ref: ref, Reason: reason})
+}
+
+func (l *leader) notify(method string, message any) {
+	l.t.Helper()
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
-	if err := conn.Notify(l.t.Context(), rpc.MethodKill, rpc.Kill{Ref: ref, Reason: reason}); err != nil {
+	if err := conn.Notify(l.t.Context(), method, message); err != nil {
 		l.t.Fatal(err)
 	}
 }

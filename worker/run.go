@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/axd-project/axd/cluster"
@@ -43,6 +44,13 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	// The session outlives ctx: a drain needs it.
 	sessions, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	if w.alarm, err = newAlarm(w.cfg.Clock, w.injected); err != nil {
+		return err
+	}
+	var starting sync.WaitGroup
+	starting.Go(w.startArmed)
+	defer starting.Wait()
+	defer w.alarm.close()
 	kept := make(chan error, 1)
 	go func() { kept <- w.keepSession(sessions) }()
 	var taken error
@@ -117,8 +125,11 @@ func (w *Worker) join() error {
 
 // drain lets attempts finish, ends the rest, and waits until the leader knows.
 func (w *Worker) drain() error {
-	running := w.table.drain()
-	w.log.Info("draining", "running", len(running), "limit", w.cfg.DrainTime)
+	running, armed := w.table.drain(), w.table.disarmAll()
+	w.log.Info("draining", "running", len(running), "armed", len(armed), "limit", w.cfg.DrainTime)
+	for _, a := range armed {
+		w.giveBack(a.item.Ref, "the worker stops")
+	}
 	done := make(chan struct{})
 	go func() {
 		w.table.running.Wait()

@@ -257,8 +257,9 @@ func (w *Worker) address() string {
 func (w *Worker) opened(s *session, sent time.Duration, welcome rpc.WorkerWelcome) {
 	s.ttl = max(time.Duration(welcome.LeaseMS)*time.Millisecond, minLease)
 	s.heartbeat = min(max(time.Duration(welcome.HeartbeatMS)*time.Millisecond, minHeartbeat), s.ttl/4)
+	w.table.pinStarts(&w.clock)
 	w.clock.reset()
-	w.clock.observe(welcome.NowMS, sent)
+	w.observe(welcome.NowUS, w.cfg.Clock())
 	if welcome.Lease {
 		w.renewed(sent, s.ttl)
 	}
@@ -275,6 +276,13 @@ func (w *Worker) opened(s *session, sent time.Duration, welcome rpc.WorkerWelcom
 	}
 	w.mu.Unlock()
 	w.log.Info("session with the leader", "leader", peer.Name, "address", s.conn.RemoteAddr(), "term", welcome.Term)
+}
+
+// observe takes a stamp of the cluster's clock.
+func (w *Worker) observe(nowUS int64, received time.Duration) {
+	if w.clock.observe(nowUS, received) {
+		w.setAlarm()
+	}
 }
 
 // renewed extends the lease, counted from when the answered request was sent.
@@ -340,7 +348,7 @@ func (s *session) beatOnce(ctx context.Context) error {
 	if !s.w.terms.see(reply.Term) {
 		return errors.New("the leader answers with an earlier term than one seen before")
 	}
-	s.w.clock.observe(reply.NowMS, sent)
+	s.w.observe(reply.NowUS, s.w.cfg.Clock())
 	s.w.renewed(sent, s.ttl)
 	return nil
 }
@@ -349,6 +357,7 @@ func (s *session) beatOnce(ctx context.Context) error {
 func (s *session) handle(ctx context.Context, r *rpc.Request) (any, error) {
 	switch r.Method {
 	case rpc.MethodDispatch:
+		received := s.w.cfg.Clock()
 		var d rpc.Dispatch
 		if err := r.Decode(&d); err != nil {
 			return nil, err
@@ -357,6 +366,7 @@ func (s *session) handle(ctx context.Context, r *rpc.Request) (any, error) {
 			s.w.log.Warn("dispatch of a deposed leader dropped", "term", d.Term)
 			return nil, nil
 		}
+		s.w.observe(d.NowUS, received)
 		for _, item := range d.Items {
 			s.w.dispatch(item)
 		}
@@ -367,6 +377,13 @@ func (s *session) handle(ctx context.Context, r *rpc.Request) (any, error) {
 			return nil, err
 		}
 		s.w.kill(k)
+		return nil, nil
+	case rpc.MethodRevoke:
+		var m rpc.Revoke
+		if err := r.Decode(&m); err != nil {
+			return nil, err
+		}
+		s.w.revoke(m.Refs)
 		return nil, nil
 	case rpc.MethodFollow:
 		return nil, s.w.follow(ctx, r)

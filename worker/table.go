@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/rpc"
 )
 
 const (
-	maxOwed   = 4096 // results and give-backs that wait for the leader; beyond it no work is taken
-	maxRecent = 4096 // acknowledged attempts remembered, to drop a dispatch that comes late
+	maxOwed   = 16_384 // results and give-backs that wait for the leader; beyond it no work is taken
+	maxRecent = 16_384 // acknowledged attempts remembered, to drop a dispatch that comes late
 )
 
 // taskKey names a task; a worker runs at most one attempt of each.
@@ -32,20 +33,28 @@ type attempt struct {
 	ctx      context.Context // ends when the attempt must stop
 	cancel   context.CancelCauseFunc
 
-	reason  stopReason
-	started int64             // cluster's Unix ms; 0: not yet
-	told    bool              // the leader was told of the start
-	next    *rpc.DispatchItem // a newer attempt of the task, to start when this one is dead
+	startKey time.Duration // while armed, what it waits for: Unix time, or a local instant where it is pinned
+	place    int           // in the queue of armed attempts
+	pinned   bool
+	reason   stopReason
+	started  int64             // cluster's Unix ms; 0: not yet
+	told     bool              // the leader was told of the start
+	next     *rpc.DispatchItem // a newer attempt of the task, to start when this one is dead
 }
 
-// table is what the worker holds: attempts, each with a slot, and what it owes
-// the leader. Its methods decide; they start, send and log nothing.
+// due is the Unix time before which the attempt must not start.
+func (a *attempt) due() time.Duration { return time.Duration(a.item.DueMS) * time.Millisecond }
+
+// table is what the worker holds: attempts, each with a slot, those that wait
+// for their time without one, and what it owes the leader. Its methods decide; they start, send and log nothing.
 type table struct {
 	slots int
 
 	running  sync.WaitGroup // a goroutine for each attempt; added to under the lock, so that a drain misses none
 	mu       sync.Mutex
 	attempts map[taskKey]*attempt
+	armed    armed
+	alarmAt  time.Duration    // when the alarm for armed attempts goes off
 	owed     map[string]*owed // by refName
 	recent   map[string]bool
 	order    [maxRecent]string // ring of recent
@@ -68,6 +77,7 @@ type owed struct {
 // Stats counts what a worker did since its start.
 type Stats struct {
 	Running    int    // attempts that hold a slot
+	Armed      int    // attempts that wait for their time
 	Free       int    // slots that may be filled
 	Owed       int    // results and give-backs not yet acknowledged
 	Started    uint64 // attempts
@@ -79,7 +89,7 @@ type Stats struct {
 func newTable(slots int) table {
 	return table{
 		slots: slots, attempts: map[taskKey]*attempt{}, owed: map[string]*owed{}, recent: map[string]bool{},
-		changed: make(chan struct{}, 1),
+		armed: newArmed(), alarmAt: never, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -102,20 +112,24 @@ type verdict int
 
 const (
 	verdictStart verdict = iota // the caller starts a goroutine that ends with running.Done
+	verdictArmed                // it waits for its time
 	verdictDuplicate
 	verdictReplace // stop the old attempt; the new one waits for its end
 	verdictNoSlot
+	verdictTooManyArmed
 	verdictDraining
 )
 
-// accept judges a dispatch, and takes a slot for it where it may start.
-func (t *table) accept(a *attempt) (v verdict, old *attempt) {
+// accept judges a dispatch, and takes a slot for it where it may start. early
+// says that it is not due yet. An older attempt of the task is returned: one that
+// runs, or one that was armed and is no more.
+func (t *table) accept(a *attempt, early bool) (v verdict, old *attempt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name, key := refName(a.item.Ref), keyOf(a.item.Ref)
-	held := t.attempts[key]
+	held, armed := t.attempts[key], t.armed.byTask[key]
 	switch {
-	case t.owed[name] != nil || t.recent[name], held != nil && a.item.Ref.Token <= held.item.Ref.Token:
+	case t.owed[name] != nil || t.recent[name], a.notNewer(held), a.notNewer(armed):
 		t.stats.Duplicates++
 		return verdictDuplicate, held
 	case t.draining:
@@ -125,16 +139,36 @@ func (t *table) accept(a *attempt) (v verdict, old *attempt) {
 			held.next = &a.item
 		}
 		return verdictReplace, held
-	case t.free() == 0:
-		return verdictNoSlot, nil
+	case armed != nil:
+		t.armed.remove(armed)
 	}
-	t.attempts[key] = a
-	t.running.Add(1)
+	switch {
+	case early && len(t.armed.byTask) >= maxArmed:
+		return verdictTooManyArmed, armed
+	case early:
+		t.armed.add(a)
+		v = verdictArmed
+	case t.free() == 0:
+		return verdictNoSlot, armed
+	default:
+		t.hold(a)
+	}
 	if t.arrived != nil {
 		close(t.arrived)
 		t.arrived = nil
 	}
-	return verdictStart, nil
+	return v, armed
+}
+
+// notNewer tells whether the attempt is not newer than one that is held.
+func (a *attempt) notNewer(held *attempt) bool {
+	return held != nil && a.item.Ref.Token <= held.item.Ref.Token
+}
+
+// hold gives an attempt a slot.
+func (t *table) hold(a *attempt) {
+	t.attempts[keyOf(a.item.Ref)] = a
+	t.running.Add(1)
 }
 
 // arrival returns what is closed when the next attempt has a slot.
@@ -167,6 +201,9 @@ func (t *table) output(ref rpc.Ref) (rpc.Ref, *hub) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if a := t.armed.byTask[keyOf(ref)]; a != nil && (ref.Token == "" || ref.Token == a.item.Ref.Token) {
+		return a.item.Ref, a.hub
+	}
 	if o := t.owing(ref); o != nil {
 		return o.Ref, o.hub
 	}
@@ -191,19 +228,6 @@ func (t *table) unacknowledged(ref rpc.Ref) <-chan struct{} {
 		return o.done
 	}
 	return nil
-}
-
-// dropNext withdraws an attempt that waits for an older one's end.
-func (t *table) dropNext(ref rpc.Ref) *rpc.DispatchItem {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.attempts[keyOf(ref)]
-	if a == nil || a.next == nil || a.next.Ref.Token != ref.Token {
-		return nil
-	}
-	item := a.next
-	a.next = nil
-	return item
 }
 
 // stop asks an attempt to end; the first reason counts.
@@ -333,12 +357,15 @@ func (t *table) acknowledged(ref rpc.Ref) {
 func (t *table) held() []rpc.Held {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held := make([]rpc.Held, 0, len(t.attempts)+len(t.owed))
+	held := make([]rpc.Held, 0, len(t.attempts)+len(t.armed.byTask)+len(t.owed))
 	for _, a := range t.attempts {
 		held = append(held, rpc.Held{Ref: a.item.Ref, Running: a.started != 0})
 		if a.next != nil {
 			held = append(held, rpc.Held{Ref: a.next.Ref})
 		}
+	}
+	for _, a := range t.armed.byTask {
+		held = append(held, rpc.Held{Ref: a.item.Ref})
 	}
 	for _, o := range t.owed {
 		held = append(held, rpc.Held{Ref: o.Ref, Finished: o.GiveBack == ""})
@@ -376,6 +403,6 @@ func (t *table) counts() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stats
-	s.Running, s.Free, s.Owed = len(t.attempts), t.free(), len(t.owed)
+	s.Running, s.Armed, s.Free, s.Owed = len(t.attempts), len(t.armed.byTask), t.free(), len(t.owed)
 	return s
 }

@@ -49,6 +49,8 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
 // A worker whose name stays taken ends and says so. One that meets its own
 // earlier connection for a while goes on.
 func TestTakenNameEndsTheWorker(t *testing.T) {
@@ -58,7 +60,7 @@ func TestTakenNameEndsTheWorker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				var welcomed atomic.Bool
-				p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+				p := newPipes()
 				serving, stop := context.WithCancel(t.Context())
 				served := make(chan error, 1)
 				go func() {

@@ -147,21 +147,40 @@ func TestLeaseNeverShrinksAndEndsExactly(t *testing.T) {
 	}
 }
 
-func TestClusterClockTrustsTheShortestTrip(t *testing.T) {
-	now := time.Duration(0)
-	c := clusterClock{local: func() time.Duration { return now }}
-	if c.at(0) != 0 {
-		t.Error("known before the first answer")
-	}
-	for _, s := range []struct{ sent, received, cluster time.Duration }{
-		{0, 900, 1_000_000 + 890}, {1000, 1002, 1_000_000 + 1001}, {2000, 2500, 1_000_000 + 2010},
-	} {
-		now = s.received * time.Millisecond
-		c.observe(int64(s.cluster), s.sent*time.Millisecond)
-	}
-	if got := c.at(5 * time.Second); got != 1_005_000 {
-		t.Errorf("got %d", got)
-	}
+// The bound must hold for every true clock that fits the stamps, and be near it.
+func TestClusterClockIsABound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// The cluster's clock runs at any rate down to the least that is allowed for.
+		rate := rapid.Float64Range(1-clockDrift, 1+clockDrift).Draw(t, "rate")
+		base := time.Duration(1_700_000_000) * time.Second
+		truth := func(local time.Duration) time.Duration { return base + time.Duration(float64(local)*rate) }
+		var c clusterClock
+		if c.at(0) != 0 || c.when(base) != never {
+			t.Fatal("known before the first stamp")
+		}
+		local, best := time.Duration(0), time.Duration(-1)
+		for range rapid.IntRange(1, 20).Draw(t, "stamps") {
+			local += time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "gap"))
+			stamped := local
+			trip := time.Duration(rapid.Int64Range(0, int64(50*time.Millisecond)).Draw(t, "trip"))
+			local += trip
+			c.observe(truth(stamped).Microseconds(), local)
+			if best < 0 || trip < best {
+				best = trip
+			}
+			late := truth(local) - c.at(local)
+			if late < 0 {
+				t.Fatalf("early by %v", -late)
+			}
+			if most := best + 2*time.Duration(float64(local)*clockDrift) + 10*time.Microsecond; late > most {
+				t.Fatalf("late by %v, more than %v", late, most)
+			}
+			due := truth(local) + time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "due"))
+			if at := c.when(due); truth(at) < due-time.Microsecond || c.at(at) < due-time.Microsecond || c.at(at) > due+time.Microsecond && c.at(local) < due {
+				t.Fatalf("due %v starts at %v, which is %v", due, at, truth(at))
+			}
+		}
+	})
 }
 
 func TestSpoolSetsBrokenFilesAside(t *testing.T) {

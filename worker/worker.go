@@ -59,7 +59,8 @@ type Task struct {
 	Attempt   int
 	Token     job.Token
 	Payload   []byte
-	Due       time.Time
+	Due       time.Time     // by the cluster's clock
+	Late      time.Duration // from Due to the attempt's start, by what the worker knows of the cluster's clock; never negative
 }
 
 // HandlerFunc runs one attempt. ctx ends when the attempt must stop: a time-out,
@@ -74,6 +75,7 @@ type Worker struct {
 	cfg      Config
 	log      *slog.Logger
 	boot     string
+	injected bool // the clock is not the kernel's
 	handlers map[string]HandlerFunc
 
 	clock   clusterClock
@@ -83,6 +85,7 @@ type Worker struct {
 	super   *supervisors // nil without Exec
 	web     *webClient   // nil without Exec
 	table   table
+	alarm   alarm            // for the armed attempts
 	cluster *cluster.Cluster // nil without gossip
 	news    <-chan struct{}  // from gossip; nil without it
 	terms   terms
@@ -103,7 +106,8 @@ func New(cfg Config) (*Worker, error) {
 	cfg.Slots = cmp.Or(cfg.Slots, 2*runtime.NumCPU())
 	cfg.DrainTime = cmp.Or(cfg.DrainTime, defaultDrainTime)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.Clock == nil {
+	injected := cfg.Clock != nil
+	if !injected {
 		cfg.Clock = boottime
 	}
 	if err := cfg.check(); err != nil {
@@ -111,8 +115,8 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.Name),
-		boot: newBoot(), handlers: map[string]HandlerFunc{}, hurried: make(chan struct{}),
-		clock: clusterClock{local: cfg.Clock}, lease: lease{local: cfg.Clock},
+		boot: newBoot(), handlers: map[string]HandlerFunc{}, hurried: make(chan struct{}), injected: injected,
+		lease: lease{local: cfg.Clock},
 	}
 	w.table = newTable(cfg.Slots)
 	return w, nil
