@@ -143,6 +143,9 @@ func TestAlertsAreBounded(t *testing.T) {
 	if bad := Check(l.tx, 10); len(bad) > 0 {
 		t.Error(bad)
 	}
+	c, _ := EncodeCommand(Expire{})
+	b, _ := EncodeEntry(Entry{At: alerts[0].Changed, Commands: [][]byte{c}}) // moves the low marks
+	mustApply(t, l.m, l.tx, logged{Meta{Index: l.index + 1}, b})
 	oldest := alerts[maxAlerts-1].Changed
 	if Expirable(l.tx, 0, oldest+AlertRetention) {
 		t.Error("alerts that may stay are called expirable")
