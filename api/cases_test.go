@@ -39,7 +39,8 @@ func TestK8_01_PayloadsStayAsSent(t *testing.T) {
 				t.Errorf("answer %s", rec.Body)
 			}
 			err := w.Read(context.Background(), true, func(v fsm.Reader) error {
-				body, _ := fsm.GetBody(v, w.ref(id))
+				task, _ := fsm.GetTask(v, w.ref(id))
+				body, _ := fsm.BodyOf(v, &task)
 				if string(body.Payload) != payload {
 					t.Errorf("the worker gets %q, want %q", body.Payload, payload)
 				}

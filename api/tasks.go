@@ -38,10 +38,7 @@ func (a *api) getTask(r *request) error {
 			return job.NotFound("id", ref.ID.String())
 		}
 		task = a.taskView(v).show(t)
-		if !t.HasBody {
-			return nil
-		}
-		if body, ok := fsm.GetBody(v, ref); ok {
+		if body, ok := fsm.BodyOf(v, &t); ok {
 			payload = body.Payload
 			if t.Job == "" {
 				task.Executor = &body.Executor

@@ -7,49 +7,21 @@ import (
 )
 
 // maxTaskRows is how many rows the deletion of one ended task may touch: the
-// task, its body, its rows by state, job and end, and its attempts.
-const maxTaskRows = 5 + MaxAttempts
+// task, its body, its rows by state, job and end, its idempotency key, and its
+// attempts.
+const maxTaskRows = 6 + MaxAttempts
 
-// expire deletes the idempotency keys that have expired, then the tasks that
-// ended before the limit, as far as maxFanOut rows go, the alerts that nothing
-// has changed for long, and moves the low marks up to the first rows of the due
-// index.
+// expire deletes the tasks that ended before the limit, as far as maxFanOut rows
+// go, the alerts that nothing has changed for long, and moves the low marks up to
+// the first rows of the due index.
 func (a *apply) expire(c *Expire) Result {
 	var r Result
-	budget := a.expireKeys(maxFanOut, &r)
-	// While expired keys are left, no budget is: a key goes before its task.
-	a.expireEnded(min(c.EndedBefore, a.now), budget, &r)
+	a.expireEnded(min(c.EndedBefore, a.now), maxFanOut, &r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)
 	}
 	return r
-}
-
-// expireKeys returns what is left of the budget of rows.
-func (a *apply) expireKeys(budget int, r *Result) int {
-	type expired struct {
-		at             int64
-		namespace, key string
-	}
-	var found []expired
-	a.tx.Ascend(key{tableKeyExpiry}, key{tableKeyExpiry}.time(a.now+1), func(k, _ []byte) bool {
-		if len(found) == budget/2 {
-			r.More = true
-			return false
-		}
-		kr := readKey(k)
-		found = append(found, expired{kr.time(), kr.name(), kr.name()})
-		return true
-	})
-	for _, e := range found {
-		a.key = a.key.idempotency(e.namespace, e.key)
-		a.delete(a.key)
-		a.key = a.key.keyExpiry(e.at, e.namespace, e.key)
-		a.delete(a.key)
-		r.Deleted++
-	}
-	return budget - 2*len(found)
 }
 
 // expireEnded deletes ended tasks, the earliest first.
@@ -98,6 +70,10 @@ func (a *apply) deleteTask(t *Task) int {
 	if t.Job != "" {
 		rows++
 		a.key = a.key.byJob(t.Namespace, t.Job).id(t.ID)
+		a.delete(a.key)
+	}
+	if t.IdempotencyKey != "" && a.idempotencyRow(t.Namespace, t.IdempotencyKey).ID == t.ID {
+		rows++
 		a.delete(a.key)
 	}
 	for n := t.Attempt; n > 0 && n+MaxAttempts > t.Attempt; n-- {

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -37,14 +38,12 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec) SubmitResult {
 	}
 	t.ID = job.NewID(a.now, a.at.Index, a.next())
 	if spec.IdempotencyKey != "" {
-		a.claim(t, stored, hash, spec.IdempotencyWindowOrDefault())
+		a.claim(t, hash, spec.IdempotencyWindowOrDefault())
+	}
+	if t.Offer != "" || len(spec.Payload) > 0 {
+		a.putBody(t, &Body{Executor: spec.Executor, Payload: spec.Payload})
 	}
 	a.write(nil, t)
-	if t.HasBody {
-		a.key = a.key.body(t.Ref())
-		a.value = a.codec.appendBody(a.value[:0], &Body{Executor: spec.Executor, Payload: spec.Payload})
-		a.set(a.key, a.value)
-	}
 	a.event(Event{Kind: EventPending, Task: t})
 	return SubmitResult{Task: t}
 }
@@ -75,7 +74,6 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec) (*Task, *job.Error) {
 		Namespace: namespace, State: job.Pending, Job: spec.Job, Offer: offer, Policy: spec.Policy,
 		Due: due, Created: a.now, MaxRetries: policy.RetryOrDefault().Max(),
 		IdempotencyKey: spec.IdempotencyKey,
-		HasBody:        offer != "" || len(spec.Payload) > 0,
 	}
 	t.Policy.Priority = policy.PriorityOrDefault()
 	return t, nil
@@ -110,18 +108,23 @@ func (a *apply) deduplicate(namespace, k string, stored keyRow, hash [16]byte) S
 	return SubmitResult{Task: t, Deduplicated: true}
 }
 
-// claim writes a key's rows, in the place of those that expired.
-func (a *apply) claim(t *Task, expired keyRow, hash [16]byte, window job.Duration) {
-	k := t.IdempotencyKey
-	if expired.Expiry != 0 {
-		a.key = a.key.keyExpiry(expired.Expiry, t.Namespace, k)
-		a.delete(a.key)
+// putBody keeps the body in the task where it is small.
+func (a *apply) putBody(t *Task, b *Body) {
+	a.value = a.codec.appendBody(a.value[:0], b)
+	if len(a.value) <= maxInlineBody {
+		t.Body = bytes.Clone(a.value)
+		return
 	}
+	t.HasBody = true
+	a.key = a.key.body(t.Ref())
+	a.set(a.key, a.value)
+}
+
+// claim writes a key's row, in the place of one that has expired.
+func (a *apply) claim(t *Task, hash [16]byte, window job.Duration) {
 	t.KeyExpiry = a.now + window.Milliseconds()
 	row := keyRow{ID: t.ID, Hash: hash, Expiry: t.KeyExpiry}
-	a.key = a.key.idempotency(t.Namespace, k)
+	a.key = a.key.idempotency(t.Namespace, t.IdempotencyKey)
 	a.value = appendKeyRow(a.value[:0], row)
 	a.set(a.key, a.value)
-	a.key = a.key.keyExpiry(row.Expiry, t.Namespace, k)
-	a.set(a.key, nil)
 }

@@ -17,6 +17,7 @@ func Check(r Reader, limit int) []string {
 	if err := CheckFormat(r); err != nil {
 		return []string{err.Error()}
 	}
+	c.clock = readMeta(r).Clock
 	c.rows(tableJobs, c.job)
 	c.rows(tableJobVersions, c.jobVersion)
 	c.rows(tableTasks, c.task)
@@ -28,7 +29,6 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableWorkers, c.worker)
 	c.rows(tableActive, c.active)
 	c.rows(tableKeys, c.idempotency)
-	c.rows(tableKeyExpiry, c.keyExpiry)
 	c.rows(tableEnded, c.ended)
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableAlertAge, c.alertAge)
@@ -40,6 +40,7 @@ func Check(r Reader, limit int) []string {
 type checker struct {
 	r        Reader
 	limit    int
+	clock    int64
 	problems []string
 	counts   map[string]int64 // counted from tableTasks, by key of tableCounters
 }
@@ -156,7 +157,7 @@ func (c *checker) byState(k, _ []byte) {
 	ns, state, id := kr.name(), job.State(kr.u8()), kr.id()
 	c.want(kr.done(), "state row %x: can't be read", k)
 	if t, ok := c.taskOf("state row", TaskRef{ns, id}); ok {
-		c.want(t.State == state, "state row of task %s: %v, the task is %v", id, state, t.State)
+		c.want(t.State == state && state.Terminal(), "state row of task %s: %v, the task is %v", id, state, t.State)
 	}
 }
 
@@ -195,20 +196,10 @@ func (c *checker) idempotency(k, v []byte) {
 	ns, name := kr.name(), kr.name()
 	row, ok := decodeKeyRow(v)
 	c.want(ok && kr.done(), "idempotency key row %x: can't be read", k)
-	c.want(c.has(key{}.keyExpiry(row.Expiry, ns, name)), "idempotency key %q: has no expiry row", name)
 	if t, ok := c.taskOf("idempotency key", TaskRef{ns, row.ID}); ok {
 		c.want(t.IdempotencyKey == name && t.KeyExpiry == row.Expiry, "idempotency key %q until %d: task %s has %q until %d",
 			name, row.Expiry, t.ID, t.IdempotencyKey, t.KeyExpiry)
 	}
-}
-
-func (c *checker) keyExpiry(k, _ []byte) {
-	kr := readKey(k)
-	at, ns, name := kr.time(), kr.name(), kr.name()
-	c.want(kr.done(), "key expiry row %x: can't be read", k)
-	b, _ := c.r.Get(key{}.idempotency(ns, name))
-	row, ok := decodeKeyRow(b)
-	c.want(ok && row.Expiry == at, "key expiry row of %q at %d: the key says %d", name, at, row.Expiry)
 }
 
 func (c *checker) ended(k, _ []byte) {

@@ -17,15 +17,20 @@ func (c *checker) task(k, v []byte) {
 	c.want(bytes.Equal(k, key{}.task(ref)), "task %s: under the key %x", t.ID, k)
 	c.taskFields(&t)
 	c.tally(&t)
-	c.want(c.has(key{}.byState(t.Namespace, t.State).id(t.ID)), "task %s: has no row by state %v", t.ID, t.State)
 	if t.State == job.Pending {
 		c.want(c.has(key{}.dueRow(t.Policy.Priority, t.dueKey())), "task %s: pending without a due row", t.ID)
 	}
 	if t.State.Terminal() {
+		c.want(c.has(key{}.byState(t.Namespace, t.State).id(t.ID)), "task %s: has no row by state %v", t.ID, t.State)
 		c.want(c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
 	}
 	if t.HasBody {
-		c.want(c.has(key{}.body(ref)), "task %s: has no body", t.ID)
+		c.want(len(t.Body) == 0 && c.has(key{}.body(ref)), "task %s: has no body of its own", t.ID)
+	}
+	if t.KeyExpiry > c.clock {
+		b, _ := c.r.Get(key{}.idempotency(t.Namespace, t.IdempotencyKey))
+		row, ok := decodeKeyRow(b)
+		c.want(ok && row.ID == t.ID, "task %s: key %q is live, and has no row for it", t.ID, t.IdempotencyKey)
 	}
 	if t.Job != "" {
 		c.want(c.has(key{}.byJob(t.Namespace, t.Job).id(t.ID)), "task %s: has no row by job %s", t.ID, t.Job)
@@ -50,6 +55,7 @@ func (c *checker) taskFields(t *Task) {
 	c.want(!t.wished() || t.State == job.Dispatched && !t.CancelRequested, "task %s: %v with a wish to move", t.ID, t.State)
 	c.want(!t.Retry || t.State == job.Pending, "task %s: %v with a retry mark", t.ID, t.State)
 	c.want(t.Retries <= int(t.Attempt), "task %s: %d retries in %d attempts", t.ID, t.Retries, t.Attempt)
+	c.want(len(t.Body) <= maxInlineBody, "task %s: a body of %d bytes in the task", t.ID, len(t.Body))
 	c.want((t.IdempotencyKey == "") == (t.KeyExpiry == 0), "task %s: key %q until %d", t.ID, t.IdempotencyKey, t.KeyExpiry)
 }
 

@@ -29,7 +29,8 @@ type TaskPage struct {
 
 // ListTasks reads a page of at most limit tasks from cursor, in the order of the
 // index it walks: by due time within each priority for the states scheduled,
-// waiting and retrying, else by id, which is by creation. now is the cluster's
+// waiting and retrying, by worker for dispatched and running, else by id, which
+// is by creation. now is the cluster's
 // clock, which splits pending. A cursor that isn't one is an error.
 func ListTasks(r Reader, f TaskFilter, cursor string, limit int, now int64) (TaskPage, error) {
 	q, err := newTaskQuery(r, f, now)
@@ -159,6 +160,8 @@ func (q *taskQuery) walks() []taskWalk {
 	switch {
 	case q.stored == job.Pending:
 		walks = append(walks, q.byDue())
+	case q.stored.Active():
+		walks = append(walks, q.byWorker())
 	case q.stored != 0 && f.Namespace != "":
 		prefix := key{}.byState(f.Namespace, q.stored)
 		walks = append(walks, prefixWalk(prefix, counts[q.stored], func(k, _ []byte) (TaskRef, bool) {
@@ -183,15 +186,20 @@ func prefixWalk(prefix key, rows int64, ref func(k, v []byte) (TaskRef, bool)) t
 	return taskWalk{table: prefix[0], ranges: []keyRange{{prefix, prefixEnd(prefix)}}, rows: rows, ref: ref}
 }
 
+// byWorker walks what workers hold, which their slots bound.
 func (q *taskQuery) byWorker() taskWalk {
-	prefix := key{tableActive}.name(q.f.Worker)
-	if q.f.Namespace != "" {
-		prefix = prefix.name(q.f.Namespace)
+	prefix := key{tableActive}
+	if q.f.Worker != "" {
+		prefix = prefix.name(q.f.Worker)
+		if q.f.Namespace != "" {
+			prefix = prefix.name(q.f.Namespace)
+		}
 	}
 	return prefixWalk(prefix, 0, func(k, _ []byte) (TaskRef, bool) {
 		kr := readKey(k)
 		kr.name()
-		return kr.ref(), true
+		ref := kr.ref()
+		return ref, q.f.Namespace == "" || ref.Namespace == q.f.Namespace
 	})
 }
 

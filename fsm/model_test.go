@@ -402,15 +402,9 @@ func (m *model) reschedule(c Reschedule) mResult {
 // expire has no limit: the runs stay below maxFanOut rows.
 func (m *model) expire(c Expire) mResult {
 	var r mResult
-	maps.DeleteFunc(m.keys, func(_ string, k mKey) bool {
-		if k.expiry <= m.now {
-			r.deleted++
-			return true
-		}
-		return false
-	})
 	maps.DeleteFunc(m.tasks, func(_ job.ID, t *mTask) bool {
 		if t.state.Terminal() && max(t.ended, t.keyExpiry) < min(c.EndedBefore, m.now) {
+			maps.DeleteFunc(m.keys, func(_ string, k mKey) bool { return k.id == t.id })
 			r.deleted++
 			return true
 		}

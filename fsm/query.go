@@ -23,9 +23,20 @@ func GetTask(r Reader, ref TaskRef) (Task, bool) {
 	return getRow[Task](r, key{}.task(ref))
 }
 
-// GetBody reads what never changes of a task.
-func GetBody(r Reader, ref TaskRef) (Body, bool) {
-	return getRow[Body](r, key{}.body(ref))
+// BodyOf reads what never changes of a task, from the task or from its own row.
+// A task of a job without payload has none.
+func BodyOf(r Reader, t *Task) (Body, bool) {
+	if !t.HasBody {
+		var b Body
+		if len(t.Body) == 0 {
+			return b, false
+		}
+		c := codecs.Get().(*codec)
+		defer codecs.Put(c)
+		mustDecode(c, key{}.task(t.Ref()), t.Body, &b)
+		return b, true
+	}
+	return getRow[Body](r, key{}.body(t.Ref()))
 }
 
 // GetJob reads a job in its newest version.
@@ -287,10 +298,7 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 		found = true
 		return false
 	}
-	r.Ascend(key{tableKeyExpiry}, key{tableKeyExpiry}.time(now+1), some)
-	if !found {
-		r.Ascend(key{tableEnded}, key{tableEnded}.time(min(endedBefore, now)), some)
-	}
+	r.Ascend(key{tableEnded}, key{tableEnded}.time(min(endedBefore, now)), some)
 	if !found {
 		r.Ascend(key{tableAlertAge}, key{tableAlertAge}.time(now-AlertRetention), some)
 	}

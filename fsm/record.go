@@ -3,7 +3,8 @@ package fsm
 import "github.com/axd-project/axd/job"
 
 // Task is what changes of a task. What never changes (payload, an executor of
-// its own) is kept apart in its Body, so that a state change rewrites little.
+// its own) is its Body, which is kept apart where it is large, so that a state
+// change rewrites little; see BodyOf.
 // Times are Unix milliseconds by the cluster's clock; 0 means: not yet.
 type Task struct {
 	Namespace string     `msgpack:"n"`
@@ -33,7 +34,8 @@ type Task struct {
 	IdempotencyKey  string `msgpack:"y,omitempty"`
 	KeyExpiry       int64  `msgpack:"Y,omitempty"` // until when the key is claimed
 	CancelRequested bool   `msgpack:"q,omitempty"`
-	HasBody         bool   `msgpack:"b,omitempty"`
+	HasBody         bool   `msgpack:"b,omitempty"` // in a row of its own
+	Body            []byte `msgpack:"B,omitempty"` // encoded, where it is small
 
 	// A Reschedule of an armed task waits here until its worker gives it back.
 	WantDue      int64        `msgpack:"u,omitempty"`
@@ -46,6 +48,10 @@ type Body struct {
 	Executor job.Executor `msgpack:"x"`
 	Payload  []byte       `msgpack:"p,omitempty"`
 }
+
+// maxInlineBody is how large, in bytes, an encoded body may be that is kept in
+// its task: to rewrite so much costs less than another row.
+const maxInlineBody = 512
 
 // Attempt is one dispatch of a task to one worker.
 type Attempt struct {

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -98,7 +99,7 @@ func newState(t testing.TB) (*memTx, *Machine, uint64) {
 			PutJob{Namespace: "default", Name: "mail", Spec: job.Spec{Executor: job.Executor{Handler: "mail"}}},
 			RegisterWorker{Term: 1, Name: "w1", Boot: "b1"},
 			Submit{Namespace: "default", Tasks: []job.TaskSpec{
-				{Job: "mail", IdempotencyKey: "k"}, {Executor: job.Executor{Handler: "own"}}, {Job: "mail"}, {Job: "mail", Delay: 1},
+				{Job: "mail", IdempotencyKey: "k"}, {Executor: job.Executor{Handler: "own"}, Payload: slices.Repeat([]byte("7"), maxInlineBody)}, {Job: "mail"}, {Job: "mail", Delay: 1},
 			}},
 		},
 	} {

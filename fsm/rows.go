@@ -165,6 +165,7 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.int('Y', t.KeyExpiry)
 	w.bool('q', t.CancelRequested)
 	w.bool('b', t.HasBody)
+	w.bytes('B', t.Body)
 	w.int('u', t.WantDue)
 	w.uint('P', uint64(t.WantPriority))
 	w.bool('L', t.TooLate)

@@ -392,8 +392,6 @@ func (e *scriptEnv) describe(k []byte) string {
 		return fmt.Sprintf("active %s %s/%s", w, ref.Namespace, e.name(ref.ID))
 	case tableKeys:
 		return fmt.Sprintf("key %s %s", r.name(), r.name())
-	case tableKeyExpiry:
-		return fmt.Sprintf("key-expiry %s %s %s", e.at(r.time()), r.name(), r.name())
 	case tableEnded:
 		at := r.time()
 		ref := r.ref()

@@ -22,12 +22,13 @@ const (
 	tableJobVersions byte = 0x03
 	// tableTasks: namespace, id → Task.
 	tableTasks byte = 0x04
-	// tableBodies: namespace, id → Body; only where Task.HasBody.
+	// tableBodies: namespace, id → Body; only where Task.HasBody, see maxInlineBody.
 	tableBodies byte = 0x05
 	// tableDue: priority, due (8, Unix ms), id, namespace → one byte, 1 for a
 	// retry. Exactly the pending tasks.
 	tableDue byte = 0x06
-	// tableByState: namespace, state, id → empty. Every task.
+	// tableByState: namespace, state, id → empty. Exactly the terminal tasks: the
+	// pending ones are in tableDue, the active ones in tableActive.
 	tableByState byte = 0x07
 	// tableByJob: namespace, job, id → empty. Every task of a job, also of one
 	// deleted since.
@@ -47,15 +48,15 @@ const (
 	// attempt (4), running (1), boot. Exactly the tasks that are dispatched or running.
 	tableActive byte = 0x0c
 	// tableKeys: namespace, idempotency key → task id (16), request hash (16),
-	// expiry (8, Unix ms). The task exists as long as the row does.
+	// expiry (8, Unix ms). The row goes with its task, or when another task claims
+	// the key after its expiry.
 	tableKeys byte = 0x0d
-	// tableKeyExpiry: expiry (8), namespace, idempotency key → empty. One row for
-	// each of tableKeys.
-	tableKeyExpiry byte = 0x0e
 	// tableEnded: time (8), namespace, id → empty. Exactly the terminal tasks, at
 	// the later of when they ended and when their idempotency key expires, so that
 	// a task outlives its key and a repeated submit finds it.
-	tableEnded byte = 0x0f
+	tableEnded byte = 0x0e
+	// 0x0f is free.
+
 	// tableAlerts: kind, subject → Alert; at most maxAlerts.
 	tableAlerts byte = 0x10
 	// tableAlertAge: time of the last change (8), kind, subject → empty. One row
@@ -140,10 +141,6 @@ func (k key) active(worker string, r TaskRef) key {
 
 func (k key) idempotency(namespace, s string) key {
 	return k.table(tableKeys).name(namespace).name(s)
-}
-
-func (k key) keyExpiry(at int64, namespace, s string) key {
-	return k.table(tableKeyExpiry).time(at).name(namespace).name(s)
 }
 
 func (k key) ended(at int64, r TaskRef) key {

@@ -69,13 +69,9 @@ func (a *apply) write(old, t *Task) {
 			a.set(a.key, nil)
 		}
 	} else if old.State != t.State {
-		a.key = a.key.byState(t.Namespace, old.State).id(t.ID)
-		a.delete(a.key)
 		a.count(t, old.State, -1)
 	}
 	if old == nil || old.State != t.State {
-		a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
-		a.set(a.key, nil)
 		a.count(t, t.State, +1)
 	}
 	if old == nil {
@@ -86,6 +82,8 @@ func (a *apply) write(old, t *Task) {
 		a.delete(a.key)
 	}
 	if t.State.Terminal() && !old.State.Terminal() {
+		a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
+		a.set(a.key, nil)
 		a.key = a.key.ended(t.retainFrom(), ref)
 		a.set(a.key, nil)
 	}

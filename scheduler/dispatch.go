@@ -11,11 +11,7 @@ import (
 func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch {
 	d := Dispatch{Task: *t}
 	d.Policy, d.Executor, d.JobVersion = l.assignedWith(r, t)
-	if t.HasBody {
-		body, ok := fsm.GetBody(r, t.Ref())
-		if !ok {
-			return items
-		}
+	if body, ok := fsm.BodyOf(r, t); ok {
 		d.Payload = body.Payload
 		if t.Job == "" {
 			d.Executor = body.Executor

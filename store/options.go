@@ -50,7 +50,7 @@ const (
 	filterBits = 10
 	// l0Compact starts compactions early, since reads pay for each sublevel;
 	// l0Stop stops writes late, since a stopped apply stalls the replica.
-	l0Compact = 2
+	l0Compact = 4
 	l0Stop    = 20
 	// maxCompactions leaves a small box's other cores to the scheduler.
 	maxCompactions = 2
