@@ -121,16 +121,23 @@ func (a *applier) end(code int, err error) error {
 // Snapshot makes a checkpoint before it returns, which costs milliseconds after
 // the flush that comes before.
 func (a *applier) Snapshot() (raft.FSMSnapshot, error) {
-	a.busy.Lock()
-	defer a.busy.Unlock()
-	if a.closed {
-		return nil, raft.ErrRaftShutdown
-	}
-	cp, err := a.home.Checkpoint(a.applied.get())
+	cp, _, err := a.checkpoint()
 	if err != nil {
 		return nil, err
 	}
 	return &checkpoint{cp}, nil
+}
+
+// checkpoint makes one of the state, and tells up to which entry.
+func (a *applier) checkpoint() (*store.Checkpoint, uint64, error) {
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	if a.closed {
+		return nil, 0, raft.ErrRaftShutdown
+	}
+	applied := a.applied.get()
+	cp, err := a.home.Checkpoint(applied)
+	return cp, applied, err
 }
 
 // checkpoint is raft's handle on a snapshot of the state.

@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ const (
 	// commitTimeouts times the election time-out is how long a proposer waits for
 	// an entry; then the outcome is unknown.
 	commitTimeouts = 10
+	pausePoll      = 5 * time.Millisecond
 )
 
 // logApplier is what group commit needs of raft.
@@ -70,6 +72,7 @@ type batcher struct {
 	queue  []*proposal
 	bytes  int
 	closed bool
+	paused bool
 
 	wake     chan struct{}
 	finished chan struct{}
@@ -98,6 +101,7 @@ var (
 	errStopping   = job.Errorf(job.CodeNoLeader, "this server is stopping")
 	errQueueFull  = job.Errorf(job.CodeOverloaded, "too many commands wait to be committed; try again")
 	errNotInTime  = job.Errorf(job.CodeOverloaded, "the command was not proposed in time; try again")
+	errReplacing  = job.Errorf(job.CodeNoLeader, "the whole state is being replaced by a restore; try again")
 	errUnknown    = job.Errorf(job.CodeUnknownOutcome, "the command may or may not have been committed")
 )
 
@@ -123,6 +127,8 @@ func (b *batcher) enqueue(p *proposal) *job.Error {
 	switch {
 	case b.closed:
 		return errStopping
+	case b.paused:
+		return errReplacing
 	case len(b.queue) >= maxQueued, b.bytes+len(p.command) > maxQueuedBytes:
 		return errQueueFull
 	}
@@ -191,6 +197,9 @@ func (b *batcher) gather() []*proposal {
 		}
 	}
 	b.drop(n)
+	if len(taken) > 0 {
+		b.inFlight.Add(1) // under the lock, so that pause sees it
+	}
 	return taken
 }
 
@@ -208,6 +217,7 @@ func (b *batcher) propose() {
 	}
 	at := b.now()
 	if at == 0 {
+		b.inFlight.Add(-1)
 		b.answer(taken, job.Errorf(job.CodeNoLeader, "the cluster's clock is not agreed yet"))
 		return
 	}
@@ -217,11 +227,11 @@ func (b *batcher) propose() {
 	}
 	data, err := fsm.EncodeEntry(fsm.Entry{At: at, Commands: commands})
 	if err != nil {
+		b.inFlight.Add(-1)
 		b.answer(taken, job.AsError(err))
 		return
 	}
 	future := b.raft.ApplyLog(raft.Log{Data: data}, b.election)
-	b.inFlight.Add(1)
 	b.entries.Add(1)
 	b.commands.Add(uint64(len(taken)))
 	b.waiters.Go(func() { b.await(taken, future) })
@@ -314,20 +324,53 @@ func (b *batcher) expire(before time.Time) {
 	b.answer(late, errNotInTime)
 }
 
+// pause refuses what waits and what comes until resume. It returns nil once no
+// entry is in flight.
+func (b *batcher) pause(ctx context.Context) error {
+	b.mu.Lock()
+	b.paused = true
+	b.mu.Unlock()
+	b.refuse(errReplacing)
+	tick := time.NewTicker(pausePoll)
+	defer tick.Stop()
+	for b.inFlight.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return deadline(ctx)
+		}
+	}
+	return nil
+}
+
+// resume ends a pause.
+func (b *batcher) resume() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paused = false
+}
+
+// refuse answers everything that is in no entry yet.
+func (b *batcher) refuse(err *job.Error) {
+	b.mu.Lock()
+	rest := b.queue
+	b.queue, b.bytes = nil, 0
+	b.mu.Unlock()
+	for _, p := range rest {
+		if p.abandon() {
+			p.done(fsm.Result{}, err)
+		}
+	}
+}
+
 // close refuses what waits and gives what is in flight a moment to come
 // through. It must be called before raft is shut down.
 func (b *batcher) close() {
 	b.mu.Lock()
 	b.closed = true
-	rest := b.queue
-	b.queue, b.bytes = nil, 0
 	b.mu.Unlock()
 	close(b.stop)
 	<-b.done
-	for _, p := range rest {
-		if p.abandon() {
-			p.done(fsm.Result{}, errStopping)
-		}
-	}
+	b.refuse(errStopping)
 	b.waiters.Wait()
 }

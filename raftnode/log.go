@@ -94,6 +94,22 @@ func openBackend(dir string) (*raftboltdb.BoltStore, error) {
 	return b, nil
 }
 
+// openReadOnly opens raft.db for a look; it must exist.
+func openReadOnly(dir string) (*raftboltdb.BoltStore, error) {
+	path := filepath.Join(dir, logFile)
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("the Raft log: %w", err)
+	}
+	b, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: lockWait, ReadOnly: true}})
+	if errors.Is(err, bbolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("%s is locked: another process uses this data directory", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return b, nil
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -87,6 +87,7 @@ const (
 	ExitUnknownVerb = 75 // an entry this build can't apply
 	ExitReseed      = 76 // a snapshot was received inside a conflicting log: restart, the log was wiped
 	ExitStuck       = 77 // a leadership transfer never ended
+	ExitRemoved     = 78 // the cluster goes on without this server
 )
 
 // Node is a running replica.

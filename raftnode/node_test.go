@@ -258,7 +258,7 @@ func TestMembership(t *testing.T) {
 	if err := c.members["b"].AddServer(ctx, Server{Name: "c", Address: address("c")}); !errors.Is(err, job.ErrNoLeader) {
 		t.Errorf("added by a follower: %v", err)
 	}
-	if err := a.RemoveServer(ctx, "a"); !errors.Is(err, job.ErrConflict) {
+	if err := a.RemoveServer(ctx, "a", false); !errors.Is(err, job.ErrConflict) {
 		t.Errorf("the last voter was removed: %v", err)
 	}
 	if err := a.Promote(ctx, "b"); !errors.Is(err, job.ErrNotFound) {
@@ -278,7 +278,7 @@ func TestMembership(t *testing.T) {
 		})
 	}
 	c.converged()
-	if err := a.RemoveServer(ctx, "c"); err != nil {
+	if err := a.RemoveServer(ctx, "c", false); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -277,7 +277,7 @@ func (s *Server) onJoin(ctx context.Context, r *rpc.Request) (any, error) {
 			return nil, err
 		}
 		s.log.Warn("a known server came back without its data; adding it anew", "server", m.Name)
-		if err := s.node.RemoveServer(ctx, m.Name); err != nil {
+		if err := s.node.RemoveServer(ctx, m.Name, false); err != nil {
 			return nil, err
 		}
 	}
