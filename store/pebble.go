@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,6 +25,7 @@ type engine struct {
 	closed  chan struct{}
 	err     error // of closing, set before closed is closed
 	spare   *writes
+	slowest time.Duration // of the checkpoints
 }
 
 // openEngine opens the state in dir, or creates it where opts.Create allows that.
@@ -116,6 +118,12 @@ func (e *engine) flushSoon() (<-chan struct{}, error) {
 
 // Checkpoint flushes and hard-links the state into dir.
 func (e *engine) Checkpoint(dir string) error {
+	began := time.Now()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.slowest = max(e.slowest, time.Since(began))
+	}()
 	// Without a write-ahead log a checkpoint holds only what is in tables.
 	if err := e.Flush(); err != nil {
 		return err
@@ -129,6 +137,9 @@ func (e *engine) Checkpoint(dir string) error {
 // Metrics returns sizes in bytes and counts since Open.
 func (e *engine) Metrics() map[string]float64 {
 	m := e.db.Metrics()
+	e.mu.Lock()
+	slowest := e.slowest
+	e.mu.Unlock()
 	return map[string]float64{
 		"disk_bytes":            float64(m.DiskSpaceUsage()),
 		"memtable_bytes":        float64(m.MemTable.Size + m.MemTable.ZombieSize),
@@ -140,6 +151,8 @@ func (e *engine) Metrics() map[string]float64 {
 		"compactions":           float64(m.Compact.Count),
 		"flushes":               float64(m.Flush.Count),
 		"views":                 float64(m.Snapshots.Count),
+		// Apply stands still for so long while a checkpoint is made.
+		"checkpoint_seconds_max": slowest.Seconds(),
 	}
 }
 

@@ -173,10 +173,11 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 }
 
 // hideZeroDefaults keeps "(default [])" and "(default 0s)" out of help texts:
-// their words say what holds when the flag is absent.
+// their words say what holds when the flag is absent. The zeros of most types
+// pflag knows itself.
 func hideZeroDefaults(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.DefValue == "[]" || f.DefValue == "0s" || f.DefValue == "0" {
+		if f.DefValue == "0s" || f.DefValue == "[]" && f.Value.Type() == "stringToString" {
 			f.DefValue = ""
 		}
 	})

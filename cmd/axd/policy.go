@@ -111,7 +111,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.Var(&p.timeout, "timeout", "end an attempt that takes longer, such as 90s (default: no limit)")
 	f.Var(&p.grace, "grace", "time between TERM and KILL when an attempt is ended (default 5s)")
 	f.IntVar(&p.retries, "retries", -1, "how `often` a failed attempt is followed by another (default 5)")
-	f.Lookup("retries").DefValue = ""
+	f.Lookup("retries").DefValue = "0" // pflag hides it: the words say what holds
 	f.StringToStringVar(&p.selector, "selector", nil, "run only on workers with this label: `KEY=VALUE`; repeatable")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/server"
 )
 
@@ -16,6 +18,7 @@ func newServer() *cobra.Command {
 	var cfg server.Config
 	var log logging
 	var retention durationFlag
+	var snapshotMiB int64
 	cmd := &cobra.Command{
 		Use: "server", Short: "Run a server", GroupID: "run", Args: noArgs,
 		Long: `Run a server. Three of them hold the tasks together and go on when one dies;
@@ -50,6 +53,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		"`names` that requests may carry in their Host header, beside loopback and --http")
 	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", 1, "stretch Raft's time-outs, 1 to 10; 5 for SD cards and slow links")
 	retention = durationFlag(7 * 24 * time.Hour)
+	f.Int64Var(&snapshotMiB, "snapshot-mib", 64, "make a snapshot whenever Raft's log has grown by so many `MiB`, 1 to 1024")
 	f.Var(&retention, "retention", "how long ended tasks are kept")
 	f.Lookup("retention").DefValue = "7d"
 	log.flags(cmd, "info")
@@ -58,6 +62,10 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		if retention <= 0 {
 			return usage("--retention", "must be more than 0")
 		}
+		if snapshotMiB < 1 || snapshotMiB > maxSnapshotMiB {
+			return job.Invalid("--snapshot-mib", "must be 1 to 1024", strconv.FormatInt(snapshotMiB, 10))
+		}
+		cfg.SnapshotBytes = snapshotMiB << 20
 		err := errors.Join(checkDataDir(cfg.DataDir), checkAddresses("--join", cfg.Join...), checkAddresses("--gossip", cfg.Gossip))
 		if err != nil {
 			return err
@@ -71,6 +79,8 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	})
 	return cmd
 }
+
+const maxSnapshotMiB = 1024 // a restart replays so much of the log
 
 // serverGC trades processor time for memory: a server's live heap is small
 // beside the garbage of encoding, and on a small machine the latter counts.
