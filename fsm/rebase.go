@@ -42,28 +42,38 @@ func NextEpoch(old uint32, nowMS int64) (uint32, error) {
 	return max(old+1, uint32(seconds)), nil //nolint:gosec // bounded above
 }
 
+// Base is what a rebased state goes on from.
+type Base struct {
+	How          string // FromSnapshot or FromRecovery
+	ClusterID    string // that the state is of from now on; empty: as before
+	Epoch        uint32 // the highest that the cluster has given so far
+	FeatureLevel uint32 // that the cluster has; never lowered
+	Now          int64  // Unix ms
+}
+
 // Rebase makes a state that comes from elsewhere one to go on from: tokens get a
-// higher epoch, since log indices may be given a second time; the active
+// higher epoch, since log indices may be given a second time, and the active
 // attempts belong to no worker's life any more, since what became of them is not
-// in this state; and it is of the given cluster (empty: the one that it was of).
-// The caller commits tx. It is no command: it happens before a log begins.
-func Rebase(tx Tx, how, clusterID string, now int64) (Origin, error) {
+// in this state. The caller commits tx. It is no command: it happens before a
+// log begins.
+func Rebase(tx Tx, to Base) (Origin, error) {
 	m := NewMachine()
 	if err := m.load(tx); err != nil {
 		return Origin{}, err
 	}
-	epoch, err := NextEpoch(m.meta.RestoreEpoch, now)
+	epoch, err := NextEpoch(max(m.meta.RestoreEpoch, to.Epoch), to.Now)
 	if err != nil {
 		return Origin{}, err
 	}
-	o := Origin{How: how, ClusterID: m.meta.ClusterID, Applied: m.meta.Applied, Epoch: epoch, At: now}
-	a := &apply{Machine: m, tx: tx, at: Meta{Index: m.meta.Applied}, now: max(min(now, job.MaxTime), m.meta.Clock)}
+	o := Origin{How: to.How, ClusterID: m.meta.ClusterID, Applied: m.meta.Applied, Epoch: epoch, At: to.Now}
+	a := &apply{Machine: m, tx: tx, at: Meta{Index: m.meta.Applied}, now: max(min(to.Now, job.MaxTime), m.meta.Clock)}
 	a.begin()
 	a.orphan()
 	a.set(metaKey(metaOrigin), mustEncode(m.codec, &o))
 	m.meta.RestoreEpoch = epoch
-	if clusterID != "" {
-		m.meta.ClusterID = clusterID
+	m.meta.FeatureLevel = max(m.meta.FeatureLevel, to.FeatureLevel)
+	if to.ClusterID != "" {
+		m.meta.ClusterID = to.ClusterID
 	}
 	a.finish()
 	return o, nil

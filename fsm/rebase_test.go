@@ -39,7 +39,7 @@ func TestRebase(t *testing.T) {
 	if len(held) == 0 {
 		t.Fatal("nothing is active")
 	}
-	o, err := Rebase(tx, FromSnapshot, "c2", 1_900_000_000_000)
+	o, err := Rebase(tx, Base{How: FromSnapshot, ClusterID: "c2", Now: 1_900_000_000_000})
 	if err != nil {
 		t.Fatal(err)
 	}

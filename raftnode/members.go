@@ -129,6 +129,16 @@ func (n *Node) askAlive(ctx context.Context, servers []Server) map[string]bool {
 // RemoveServer removes a server. It is a conflict where too few of the voters
 // that are left answer to go on, unless forced; the last voter can't be removed.
 func (n *Node) RemoveServer(ctx context.Context, name string, force bool) error {
+	if err := n.MayRemove(ctx, name, force); err != nil {
+		return err
+	}
+	return n.change(ctx, func(timeout time.Duration) raft.Future {
+		return n.raft.RemoveServer(raft.ServerID(name), 0, timeout)
+	})
+}
+
+// MayRemove returns why RemoveServer would refuse, nil if it would not.
+func (n *Node) MayRemove(ctx context.Context, name string, force bool) error {
 	if n.raft.State() != raft.Leader {
 		return errNotLeading
 	}
@@ -140,14 +150,10 @@ func (n *Node) RemoveServer(ctx context.Context, name string, force bool) error 
 	if at < 0 {
 		return job.NotFound("server", name)
 	}
-	if servers[at].Voter {
-		if err := n.checkQuorumWithout(ctx, name, servers, force); err != nil {
-			return err
-		}
+	if !servers[at].Voter {
+		return nil
 	}
-	return n.change(ctx, func(timeout time.Duration) raft.Future {
-		return n.raft.RemoveServer(raft.ServerID(name), 0, timeout)
-	})
+	return n.checkQuorumWithout(ctx, name, servers, force)
 }
 
 func (n *Node) checkQuorumWithout(ctx context.Context, name string, servers []Server, force bool) error {

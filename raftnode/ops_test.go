@@ -36,7 +36,7 @@ func (m *member) backup() *store.Archive {
 		err = a.Rewrite(func(s store.Store) error {
 			b := s.Batch()
 			defer b.Discard()
-			if _, err := fsm.Rebase(b, fsm.FromSnapshot, "", time.Now().UnixMilli()); err != nil {
+			if _, err := fsm.Rebase(b, fsm.Base{How: fsm.FromSnapshot, Now: time.Now().UnixMilli()}); err != nil {
 				return err
 			}
 			b.Commit()

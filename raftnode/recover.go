@@ -163,7 +163,7 @@ func (n *Node) replay(rec Recovery) error {
 // this server alone, in place of the log.
 func (n *Node) goAlone(rec Recovery, address string) (epoch uint32, err error) {
 	batch := n.cfg.Home.State().Batch()
-	origin, err := fsm.Rebase(batch, fsm.FromRecovery, "", time.Now().UnixMilli())
+	origin, err := fsm.Rebase(batch, fsm.Base{How: fsm.FromRecovery, Now: time.Now().UnixMilli()})
 	if err != nil {
 		batch.Discard()
 		return 0, err

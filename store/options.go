@@ -35,7 +35,8 @@ type Options struct {
 	// can be read again from the page cache.
 	CacheBytes int64
 
-	idle bool // no work in the background: the state is opened for a look
+	idle     bool // no work in the background: the state is opened for a look
+	readOnly bool
 }
 
 const (
@@ -97,7 +98,7 @@ func (o Options) engine(fs vfs.FS) *pebble.Options {
 			},
 		},
 	}
-	e.DisableAutomaticCompactions = o.idle
+	e.DisableAutomaticCompactions, e.ReadOnly = o.idle || o.readOnly, o.readOnly
 	for i := range e.Levels {
 		e.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
 	}

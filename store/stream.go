@@ -41,7 +41,7 @@ type manifest struct {
 	Term    uint64     `json:"term"`
 	Applied uint64     `json:"applied"`
 	Created int64      `json:"created,omitempty"` // Unix ms; of an archive
-	Files   []fileMeta `json:"files"` // in order of their names
+	Files   []fileMeta `json:"files"`             // in order of their names
 }
 
 type fileMeta struct {
