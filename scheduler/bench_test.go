@@ -13,7 +13,7 @@ func BenchmarkAssign(b *testing.B) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			s := New(Config{Log: nullLog{}})
 			l := newLoop(s, 1)
-			l.due, l.queues = newDueWindow(0, 1), newReadyQueues()
+			l.due, l.queues = newDueWindow(0, 1, 0), newReadyQueues()
 			l.workers = map[string]*workerState{}
 			for i := range workers {
 				name := fmt.Sprintf("w%d", i)

@@ -189,6 +189,10 @@ func (x *chaos) loseDispatch(i int) {
 	for ref := range w.held {
 		if x.rnd.IntN(2) == 0 {
 			delete(w.held, ref)
+			if t := w.armed[ref]; t != nil {
+				t.Stop()
+				delete(w.armed, ref)
+			}
 		}
 		return
 	}
@@ -197,9 +201,7 @@ func (x *chaos) loseDispatch(i int) {
 // restart kills a worker and starts it again, sometimes after its lease.
 func (x *chaos) restart(i int) {
 	x.disconnect(i)
-	x.workers[i].mu.Lock()
-	clear(x.workers[i].held)
-	x.workers[i].mu.Unlock()
+	x.workers[i].crash()
 	x.life++
 	x.workers[i] = x.newLife(i)
 	if x.rnd.IntN(2) == 0 {

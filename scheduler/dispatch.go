@@ -98,7 +98,7 @@ func (l *loop) redispatch(mono time.Duration) {
 		}
 		var items []Dispatch
 		for ref, a := range w.active {
-			if a.running || a.losing || a.ref.Token.IsZero() || mono < a.sent+redispatchAfter || len(items) == maxRaise {
+			if a.running || a.armed || a.losing || a.ref.Token.IsZero() || mono < a.sent+redispatchAfter || len(items) == maxRaise {
 				continue
 			}
 			if r == nil {

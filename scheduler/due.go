@@ -8,8 +8,9 @@ import (
 	"github.com/axd-project/axd/wheel"
 )
 
-// item is a pending task in memory: in the wheel until it is due, then raised
-// (its record is to be read), then in a ready queue, then being assigned.
+// item is a pending task in memory: in the wheel until it is due or can be armed,
+// then raised (its record is to be read), then in a queue of ready or upcoming
+// tasks, then being assigned. An upcoming one is in the wheel too, to become ready.
 type item struct {
 	ref      fsm.TaskRef
 	priority job.Priority
@@ -20,6 +21,9 @@ type item struct {
 	queue    *queue // set while ready
 	pos      int    // index in the queue's heap
 	gone     bool   // taken out while raised
+	// assigning: it is in a proposed assign. Should it come due meanwhile, nothing
+	// is to be done.
+	assigning bool
 }
 
 func (it *item) key() fsm.DueKey {
@@ -30,26 +34,29 @@ func (it *item) key() fsm.DueKey {
 // frontier are in memory, the rest is left in the due index. The frontier
 // advances by scans; it moves back when a task before it finds no room.
 type dueWindow struct {
-	max      int // tasks of one priority
+	max      int   // tasks of one priority
+	horizon  int64 // ms that a task is raised before it is due
 	wheel    *wheel.Wheel[*item]
 	known    map[fsm.TaskRef]*item
 	count    [job.Low + 1]int        // of known, by priority
 	frontier [job.Low + 1]fsm.DueKey // first key that is not loaded
 	raise    [job.Low + 1][]*item    // due, record not yet read
+	early    [job.Low + 1][]*item    // due within the horizon, record not yet read
 	// unfit holds, by kind, the first key that was dropped since no connected
 	// worker fits its task. See wait.
 	unfit [job.Low + 1]map[kind]fsm.DueKey
 }
 
-func newDueWindow(now int64, most int) dueWindow {
-	return dueWindow{max: most, wheel: wheel.New[*item](now), known: map[fsm.TaskRef]*item{}}
+func newDueWindow(now int64, most int, horizon int64) dueWindow {
+	return dueWindow{max: most, horizon: horizon, wheel: wheel.New[*item](now), known: map[fsm.TaskRef]*item{}}
 }
 
 func (d *dueWindow) len() int { return len(d.known) }
 
-func (d *dueWindow) raised() int {
-	n := 0
-	for _, q := range d.raise {
+func (d *dueWindow) raised() int { return total(d.raise[:]) }
+
+func total(queues [][]*item) (n int) {
+	for _, q := range queues {
 		n += len(q)
 	}
 	return n
@@ -95,7 +102,14 @@ func (d *dueWindow) hold(it *item) {
 
 func (d *dueWindow) insert(it *item) {
 	d.hold(it)
-	it.handle = d.wheel.Add(it.due, it)
+	it.handle = d.wheel.Add(d.raiseAt(it.due), it)
+}
+
+// raiseAt is when a task is to be looked at: a horizon before it is due or a step
+// earlier, so that many are armed together.
+func (d *dueWindow) raiseAt(due int64) int64 {
+	at := due - d.horizon
+	return at - at%(d.horizon/armSteps+1)
 }
 
 // drop forgets a task wherever it is held.
@@ -125,14 +139,15 @@ func (l *loop) fill(now int64) (more bool) {
 	var r fsm.Reader
 	var release func()
 	for _, p := range job.Priorities {
-		if d.count[p] > d.max/2 || d.frontier[p].Due > now+window/2 {
+		ahead := now + d.horizon + window
+		if d.count[p] > d.max/2 || d.frontier[p].Due > ahead-window/2 {
 			continue
 		}
 		if r == nil {
 			r, release = l.cfg.State.Read()
 			defer release()
 		}
-		more = d.scan(r, p, now+window) || more
+		more = d.scan(r, p, ahead) || more
 	}
 	return more
 }
@@ -156,35 +171,50 @@ func (d *dueWindow) scan(r fsm.Reader, p job.Priority, before int64) (more bool)
 	return d.count[p] <= d.max/2
 }
 
-// raise advances the wheel and reads the records of tasks that came due, a
-// bounded number of them, most urgent first.
+// raise advances the wheel and reads the records of tasks that came due or can be
+// armed, a bounded number of them, most urgent first.
 func (l *loop) raise(now int64) (more bool) {
 	d := &l.due
-	d.wheel.Advance(now, func(_ int64, it *item) {
-		d.raise[it.priority] = append(d.raise[it.priority], it)
-	})
-	if d.raised() == 0 {
+	d.wheel.Advance(now, func(_ int64, it *item) { l.cameUp(it, now) })
+	if d.raised() == 0 && total(d.early[:]) == 0 {
 		return false
 	}
 	r, release := l.cfg.State.Read()
 	defer release()
 	budget := maxRaise
-	for _, p := range job.Priorities {
-		n := min(budget, len(d.raise[p]))
-		for _, it := range d.raise[p][:n] {
-			l.enqueue(r, it)
+	for _, raised := range []*[job.Low + 1][]*item{&d.raise, &d.early} {
+		for _, p := range job.Priorities {
+			n := min(budget, len(raised[p]))
+			for _, it := range raised[p][:n] {
+				l.enqueue(r, it, now)
+			}
+			raised[p] = raised[p][n:]
+			if len(raised[p]) == 0 {
+				raised[p] = nil
+			}
+			budget -= n
 		}
-		d.raise[p] = d.raise[p][n:]
-		if len(d.raise[p]) == 0 {
-			d.raise[p] = nil
-		}
-		budget -= n
 	}
-	return d.raised() > 0
+	return d.raised() > 0 || total(d.early[:]) > 0
 }
 
-// enqueue puts a due task into the queue of its shape, by its record.
-func (l *loop) enqueue(r fsm.Reader, it *item) {
+// cameUp takes a task that comes out of the wheel.
+func (l *loop) cameUp(it *item, now int64) {
+	switch {
+	case it.assigning:
+	case it.due > now:
+		l.due.early[it.priority] = append(l.due.early[it.priority], it)
+	case it.queue != nil: // nobody could arm it
+		s := it.queue.shape
+		it.queue.remove(it)
+		l.wait(it, s)
+	default:
+		l.due.raise[it.priority] = append(l.due.raise[it.priority], it)
+	}
+}
+
+// enqueue puts a raised task into the queue of its shape, by its record.
+func (l *loop) enqueue(r fsm.Reader, it *item, now int64) {
 	if it.gone {
 		return
 	}
@@ -198,7 +228,11 @@ func (l *loop) enqueue(r fsm.Reader, it *item) {
 		return
 	}
 	it.version, it.job = t.Version, jobOf(&t)
-	l.wait(it, l.shape(r, &t))
+	if s := l.shape(r, &t); t.Due > now {
+		l.expect(it, s)
+	} else {
+		l.wait(it, s)
+	}
 }
 
 // kind is what tasks that no worker fits have in common: when it changes they

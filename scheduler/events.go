@@ -23,6 +23,8 @@ func (l *loop) onEvent(e *fsm.Event) {
 		l.due.forget(e.Task.Ref())
 	case fsm.EventCancelWanted:
 		l.onCancelWanted(e)
+	case fsm.EventRevokeWanted:
+		l.onRevokeWanted(e)
 	case fsm.EventWorkerChanged:
 		l.onWorkerChanged(e.Worker)
 	case fsm.EventJobChanged:
@@ -30,12 +32,13 @@ func (l *loop) onEvent(e *fsm.Event) {
 	}
 }
 
-// onPending places a task; one that is due goes straight to its queue, without
-// reading back the record that the event carries.
+// onPending places a task; one that is due or can be armed goes straight to its
+// queue, without reading back the record that the event carries.
 func (l *loop) onPending(t *fsm.Task) {
 	ref, p := t.Ref(), t.Policy.Priority
 	l.due.forget(ref)
-	if t.Due > l.cfg.Now() {
+	now := l.cfg.Now()
+	if t.Due > now+l.due.horizon {
 		l.due.add(ref, p, t.Due)
 		return
 	}
@@ -52,7 +55,11 @@ func (l *loop) onPending(t *fsm.Task) {
 	} else {
 		s = l.shape(nil, t)
 	}
-	l.wait(it, s)
+	if t.Due > now {
+		l.expect(it, s)
+	} else {
+		l.wait(it, s)
+	}
 }
 
 // onAssigned dispatches a committed attempt, whoever proposed it.
@@ -63,15 +70,15 @@ func (l *loop) onAssigned(e *fsm.Event) {
 	defer release()
 	w := l.worker(r, e.Worker)
 	a := w.active[ref]
+	if a != nil && !a.ref.Token.IsZero() && a.ref.Token != e.Token {
+		w.drop(a)
+		a = nil
+	}
 	if a == nil {
-		a = &active{}
-		w.active[ref] = a
+		a = &active{ref: fsm.AttemptRef{Ref: ref}, boot: w.boot, due: e.Task.Due}
+		w.hold(a, l.cfg.Now())
 	}
-	bootID := a.boot
-	if bootID == "" {
-		bootID = w.boot
-	}
-	*a = active{ref: fsm.AttemptRef{Ref: ref, Token: e.Token}, attempt: e.Task.Attempt, boot: bootID}
+	a.ref.Token, a.attempt = e.Token, e.Task.Attempt
 	l.send(w, l.appendDispatch(nil, r, ref, e.Token)) // not, if it has ended meanwhile
 }
 
@@ -102,17 +109,38 @@ func (l *loop) onAttemptEnded(e *fsm.Event) {
 	if a == nil || a.ref.Token != e.Token {
 		return
 	}
-	delete(w.active, ref)
-	switch {
-	case e.Outcome == job.OutcomeRefused:
-		w.room = 0 // until it reports again: refusals must not run at Raft's speed
-	case w.room >= 0:
-		w.room++
-	}
+	l.ended(w, a, e.Outcome)
 	if a.losing && w.session != nil { // it came back before it was lost
 		l.kill(w, a, KillStale)
 	}
 	l.dirty = true
+}
+
+// ended frees what an attempt held.
+func (l *loop) ended(w *workerState, a *active, o job.Outcome) {
+	held := !a.armed
+	w.drop(a)
+	switch {
+	case o == job.OutcomeRefused && !a.revoked:
+		l.refused(w)
+		return
+	case o != job.OutcomeRefused:
+		w.pace.count()
+	}
+	if held && w.room >= 0 {
+		w.room++
+	}
+}
+
+// onRevokeWanted asks for an armed attempt, since its task was moved.
+func (l *loop) onRevokeWanted(e *fsm.Event) {
+	w := l.workers[e.Worker]
+	if w == nil {
+		return
+	}
+	if a := w.active[e.Task.Ref()]; a != nil && a.ref.Token == e.Token {
+		l.revoke(w, a)
+	}
 }
 
 func (l *loop) onCancelWanted(e *fsm.Event) {
@@ -134,6 +162,9 @@ func (l *loop) onWorkerChanged(name string) {
 		delete(l.workers, name)
 		return
 	}
+	if rec.Draining && !w.draining {
+		l.revokeArmed(w)
+	}
 	w.take(&rec)
 	l.retryFitting()
 	l.dirty = true
@@ -145,13 +176,24 @@ func (l *loop) onJobChanged(key jobKey) {
 	delete(l.jobs, key)
 	l.retryUnfit(func(k kind) bool { return k.job == key })
 	for _, p := range job.Priorities {
-		for _, q := range l.queues.heads(p) {
-			for _, it := range slices.Clone(q.items) {
-				if it.job == key {
-					q.remove(it)
-					l.due.raise[p] = append(l.due.raise[p], it)
-				}
+		l.due.raise[p] = append(l.due.raise[p], l.queues.takeJob(p, key)...)
+		upcoming := l.upcoming.takeJob(p, key)
+		for _, it := range upcoming {
+			l.due.wheel.Remove(it.handle)
+		}
+		l.due.early[p] = append(l.due.early[p], upcoming...)
+	}
+}
+
+// takeJob takes a job's tasks out of their queues.
+func (q *readyQueues) takeJob(p job.Priority, key jobKey) (taken []*item) {
+	for _, queue := range q.heads(p) {
+		for _, it := range slices.Clone(queue.items) {
+			if it.job == key {
+				queue.remove(it)
+				taken = append(taken, it)
 			}
 		}
 	}
+	return taken
 }

@@ -333,6 +333,7 @@ type refuser struct {
 
 func (r *refuser) Gone() <-chan struct{}                   { return r.gone }
 func (r *refuser) Kill(fsm.AttemptRef, uint32, KillReason) {}
+func (r *refuser) Revoke([]Held)                           {}
 func (r *refuser) Dispatch(_ uint64, items []Dispatch) {
 	for _, d := range items {
 		if r.off.Load() {

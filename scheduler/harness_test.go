@@ -181,15 +181,19 @@ type model struct {
 
 	mu     sync.Mutex
 	gone   chan struct{}
+	lease  time.Time // until when it may start something
 	held   map[fsm.AttemptRef]uint32
+	armed  map[fsm.AttemptRef]*time.Timer // of held: not yet due
 	starts []start
 	kills  map[fsm.AttemptRef]KillReason
+	noSlot int // armed attempts given back since no slot was free
+	other  int // slots that the leader knows nothing of what fills them
 }
 
 func (c *cluster) worker(name string, slots int, takes time.Duration) *model {
 	m := &model{
 		c: c, name: name, boot: "b1", slots: slots, takes: takes,
-		held: map[fsm.AttemptRef]uint32{}, kills: map[fsm.AttemptRef]KillReason{},
+		held: map[fsm.AttemptRef]uint32{}, armed: map[fsm.AttemptRef]*time.Timer{}, kills: map[fsm.AttemptRef]KillReason{},
 	}
 	c.t.Cleanup(m.disconnect)
 	return m
@@ -209,20 +213,61 @@ func (m *model) connect() error {
 	}
 	m.mu.Unlock()
 	sched := m.c.sched
+	sent := time.Now()
 	if _, err := sched.Attach(context.Background(), &link{m, gone}, h); err != nil {
 		return err
 	}
+	m.renewed(sent)
 	go func() {
 		for {
 			select {
 			case <-gone:
 				return
 			case <-time.After(time.Second):
-				sched.Renew(m.name, m.boot)
+				if sched.Renew(m.name, m.boot) {
+					m.renewed(time.Now())
+					sched.Heartbeat(m.name, m.free())
+				}
 			}
 		}
 	}()
 	return nil
+}
+
+func (m *model) renewed(sent time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lease = sent.Add(10 * time.Second)
+}
+
+func (m *model) free() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.slots - m.other - (len(m.held) - len(m.armed))
+}
+
+// occupy fills slots with something unknown to the leader, and reports it.
+func (m *model) occupy(slots int) {
+	m.mu.Lock()
+	m.other = slots
+	m.mu.Unlock()
+	m.c.sched.Room(m.name, m.free())
+}
+
+// crash ends the process: nothing starts or ends any more.
+func (m *model) crash() {
+	m.disconnect()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.held)
+	m.disarm()
+}
+
+func (m *model) disarm() {
+	for _, t := range m.armed {
+		t.Stop()
+	}
+	clear(m.armed)
 }
 
 func (m *model) mustConnect() {
@@ -276,11 +321,71 @@ func (k *link) Dispatch(_ uint64, items []Dispatch) {
 	for _, d := range items {
 		ref := fsm.AttemptRef{Ref: d.Task.Ref(), Token: d.Task.Token}
 		_, again := m.held[ref]
-		m.starts = append(m.starts, start{at: time.Now(), ref: ref, due: d.Task.Due, boot: m.boot, again: again,
-			version: d.JobVersion, timeout: d.Policy.TimeoutOrDefault()})
+		s := start{ref: ref, due: d.Task.Due, boot: m.boot, again: again,
+			version: d.JobVersion, timeout: d.Policy.TimeoutOrDefault()}
 		m.held[ref] = d.Task.Attempt
-		if m.takes > 0 && !again {
-			time.AfterFunc(m.takes, func() { m.finish(ref, job.OutcomeSuccess) })
+		wait := time.Until(time.UnixMilli(s.due))
+		switch {
+		case wait <= 0 && !again && len(m.held)-len(m.armed)+m.other > m.slots:
+			m.refuse(ref)
+		case wait <= 0:
+			m.start(s)
+		case !again:
+			m.armed[ref] = time.AfterFunc(wait, func() { m.due(s) })
+		}
+	}
+}
+
+// due starts an armed attempt, or gives it back where no slot is free.
+func (m *model) due(s start) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.armed[s.ref] == nil {
+		return
+	}
+	delete(m.armed, s.ref)
+	switch {
+	case time.Now().After(m.lease): // it waits for a new session, which will revoke or kill it
+		delete(m.held, s.ref)
+	case len(m.held)-len(m.armed)+m.other > m.slots:
+		m.refuse(s.ref)
+	default:
+		m.start(s)
+	}
+}
+
+// refuse gives back what finds no slot. The lock is held.
+func (m *model) refuse(ref fsm.AttemptRef) {
+	delete(m.held, ref)
+	m.noSlot++
+	go m.giveBack(ref, "no free slot")
+}
+
+// start runs an attempt. The lock is held.
+func (m *model) start(s start) {
+	s.at = time.Now()
+	m.starts = append(m.starts, s)
+	if m.takes > 0 && !s.again {
+		time.AfterFunc(m.takes, func() { m.finish(s.ref, job.OutcomeSuccess) })
+	}
+}
+
+func (m *model) giveBack(ref fsm.AttemptRef, reason string) {
+	m.c.sched.Room(m.name, m.free())
+	time.Sleep(commitDelay)
+	m.c.apply(fsm.GiveBack{Attempts: []fsm.AttemptRef{ref}, Reason: reason})
+}
+
+// Revoke implements Session.
+func (k *link) Revoke(attempts []Held) {
+	m := k.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range attempts {
+		if t := m.armed[h.AttemptRef]; t != nil && t.Stop() {
+			delete(m.armed, h.AttemptRef)
+			delete(m.held, h.AttemptRef)
+			go m.giveBack(h.AttemptRef, "revoked")
 		}
 	}
 }
@@ -289,8 +394,15 @@ func (m *model) finish(ref fsm.AttemptRef, outcome job.Outcome) {
 	m.mu.Lock()
 	_, held := m.held[ref]
 	delete(m.held, ref)
+	started := m.armed[ref] == nil
+	if t := m.armed[ref]; t != nil {
+		t.Stop()
+		delete(m.armed, ref)
+	}
 	m.mu.Unlock()
-	if held {
+	if held && !started {
+		m.c.apply(fsm.Finished{AttemptRef: ref, Result: fsm.AttemptResult{Outcome: outcome}})
+	} else if held {
 		now := time.Now().UnixMilli()
 		m.c.apply(fsm.Finished{AttemptRef: ref, Result: fsm.AttemptResult{Outcome: outcome, Started: now, Ended: now}})
 	}

@@ -65,6 +65,26 @@ func (l *leases) expired(now, slop time.Duration) []boot {
 	return out
 }
 
+// renewedSince reports whether a life's lease was renewed at or after a moment.
+func (l *leases) renewedSince(b boot, at time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is, ok := l.mu.lives[b]
+	return ok && is.answered >= at
+}
+
+// next returns when the first lease ends, slop not included.
+func (l *leases) next() (at time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, is := range l.mu.lives {
+		if end := is.answered + is.ttl; !ok || end < at {
+			at, ok = end, true
+		}
+	}
+	return at, ok
+}
+
 // running reports whether a life's lease has not ended.
 func (l *leases) running(b boot) bool {
 	l.mu.Lock()

@@ -8,7 +8,7 @@ import (
 )
 
 // expireLeases declares lost what workers held whose lease has ended.
-func (l *loop) expireLeases(mono time.Duration) {
+func (l *loop) expireLeases(now int64, mono time.Duration) {
 	for _, b := range l.leases.expired(mono, l.cfg.LeaseSlop) {
 		w := l.workers[b.worker]
 		if w == nil {
@@ -21,7 +21,7 @@ func (l *loop) expireLeases(mono time.Duration) {
 	}
 	for _, w := range l.workers {
 		l.markLost(w)
-		l.loseEnded(w, mono)
+		l.loseEnded(w, now, mono)
 	}
 }
 
@@ -41,11 +41,15 @@ func (l *loop) markLost(w *workerState) {
 // A worker whose lease ended has killed what it ran, but not what a job lets go
 // on without one (on_disconnect: continue). That is lost once it must have met
 // its own time-out, with half as much again for safety.
-func (l *loop) loseEnded(w *workerState, mono time.Duration) {
-	var lost []fsm.AttemptRef
+//
+// What was armed for a time after the end of the lease never started: the worker
+// starts nothing without one. It was over LeaseSlop ago when it is found here.
+func (l *loop) loseEnded(w *workerState, now int64, mono time.Duration) {
+	var lost, unstarted []fsm.AttemptRef
+	ended := now - l.cfg.LeaseSlop.Milliseconds() + clockMargin
 	for _, held := range []map[fsm.TaskRef]*active{w.active, w.earlier} {
 		for _, a := range held {
-			if len(lost) == maxLose || a.losing || a.ref.Token.IsZero() {
+			if len(lost)+len(unstarted) == maxLose || a.losing || a.ref.Token.IsZero() {
 				continue
 			}
 			if l.leases.running(boot{w.name, a.boot}) {
@@ -53,19 +57,31 @@ func (l *loop) loseEnded(w *workerState, mono time.Duration) {
 				continue
 			}
 			if a.lostAt == 0 {
-				a.lostAt = mono + l.goesOn(a.ref.Ref)
+				a.lostAt, a.unstarted = mono, !a.running && a.due > ended
+				if !a.unstarted {
+					a.lostAt += l.goesOn(a.ref.Ref)
+				}
 			}
-			if mono >= a.lostAt {
-				a.losing = true
+			switch {
+			case mono < a.lostAt:
+				continue
+			case a.unstarted:
+				unstarted = append(unstarted, a.ref)
+			default:
 				lost = append(lost, a.ref)
 			}
+			a.losing = true
 		}
 	}
-	if len(lost) == 0 {
+	l.proposeLost(w, lost, unstarted)
+}
+
+func (l *loop) proposeLost(w *workerState, lost, unstarted []fsm.AttemptRef) {
+	if len(lost)+len(unstarted) == 0 {
 		return
 	}
 	cmd := fsm.LoseAttempts{
-		Term: l.term, Attempts: lost, Outcome: job.OutcomeLost,
+		Term: l.term, Attempts: lost, Unstarted: unstarted, Outcome: job.OutcomeLost,
 		Reason: "worker " + w.name + " lost its lease",
 	}
 	name := w.name
@@ -73,7 +89,10 @@ func (l *loop) loseEnded(w *workerState, mono time.Duration) {
 		if err == nil {
 			return
 		}
-		l.later(func(l *loop) { l.notLost(name, lost) })
+		l.later(func(l *loop) {
+			l.notLost(name, lost)
+			l.notLost(name, unstarted)
+		})
 	})
 }
 

@@ -21,14 +21,14 @@ func (l *loop) match() (more bool) {
 		for _, q := range l.queues.heads(p) {
 			items = l.matchQueue(q, items)
 			if len(items) == maxAssign {
-				l.assign(items)
+				l.assign(items, false)
 				l.dirty = true
 				return l.assigning < maxAssigning
 			}
 		}
 	}
 	if len(items) > 0 {
-		l.assign(items)
+		l.assign(items, false)
 	}
 	return false
 }
@@ -46,7 +46,8 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem) []fsm.AssignItem {
 	for len(candidates) > 0 && q.Len() > 0 && len(items) < maxAssign {
 		w := candidates[0]
 		it := q.pop()
-		w.reserve(it.ref)
+		it.assigning = true
+		w.reserve(it)
 		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
 		if w.usable() {
 			heap.Fix(&candidates, 0)
@@ -70,8 +71,8 @@ func parseLabels(s string) map[string]string {
 }
 
 // reserve takes a slot for an assign that is not yet committed.
-func (w *workerState) reserve(ref fsm.TaskRef) {
-	w.active[ref] = &active{ref: fsm.AttemptRef{Ref: ref}, boot: w.boot}
+func (w *workerState) reserve(it *item) {
+	w.active[it.ref] = &active{ref: fsm.AttemptRef{Ref: it.ref}, boot: w.boot, due: it.due}
 	if w.room > 0 {
 		w.room--
 	}
@@ -79,26 +80,38 @@ func (w *workerState) reserve(ref fsm.TaskRef) {
 
 // unreserve gives the slot back where the assign did not commit.
 func (w *workerState) unreserve(ref fsm.TaskRef) {
-	if a := w.active[ref]; a != nil && a.ref.Token.IsZero() {
-		delete(w.active, ref)
-		if w.room >= 0 {
-			w.room++
-		}
+	a := w.active[ref]
+	if a == nil || !a.ref.Token.IsZero() {
+		return
 	}
+	if w.room >= 0 && !a.armed {
+		w.room++
+	}
+	w.drop(a)
 }
 
 // assign proposes the assignments. What commits comes back as events, which
 // dispatch; the result tells only what did not.
-func (l *loop) assign(items []fsm.AssignItem) {
-	l.assigning++
+func (l *loop) assign(items []fsm.AssignItem, ahead bool) {
+	if ahead {
+		l.arming++
+	} else {
+		l.assigning++
+	}
 	cmd := fsm.Assign{Term: l.term, Items: items}
 	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
-		l.later(func(l *loop) { l.assigned(items, res, err) })
+		l.later(func(l *loop) {
+			if ahead {
+				l.arming--
+			} else {
+				l.assigning--
+			}
+			l.assigned(items, res, err)
+		})
 	})
 }
 
 func (l *loop) assigned(items []fsm.AssignItem, res fsm.Result, err error) {
-	l.assigning--
 	l.dirty = true
 	r, release := l.cfg.State.Read()
 	defer release()

@@ -38,7 +38,7 @@ func labelsKey(labels map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-// readyQueues holds due tasks by priority and shape.
+// readyQueues holds tasks by priority and shape.
 type readyQueues struct {
 	byPriority [job.Low + 1]map[shape]*queue
 	n          int
@@ -53,6 +53,16 @@ func newReadyQueues() readyQueues {
 }
 
 func (q *readyQueues) len() int { return q.n }
+
+// waits reports whether a task of the shape is queued, whatever its priority.
+func (q *readyQueues) waits(s shape) bool {
+	for _, p := range job.Priorities {
+		if q.byPriority[p][s] != nil {
+			return true
+		}
+	}
+	return false
+}
 
 func (q *readyQueues) push(it *item, s shape) {
 	m := q.byPriority[it.priority]
@@ -76,7 +86,7 @@ func (q *readyQueues) heads(p job.Priority) []*queue {
 	return out
 }
 
-// queue is a heap of due tasks of one priority and shape, longest due first.
+// queue is a heap of tasks of one priority and shape, longest due first.
 // An empty queue is removed from its parent.
 type queue struct {
 	all      *readyQueues

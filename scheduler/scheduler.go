@@ -35,11 +35,14 @@ type Config struct {
 	LeaseSlop time.Duration // waited beyond the TTL before attempts are lost; default 2s
 	Retention time.Duration // of ended tasks; default 7 days
 	MaxLoaded int           // tasks held in memory per priority, due and soon due; default 20,000
+	// Horizon is how long before they are due tasks are armed; at most 9s, default
+	// 3s. It should outlast an election.
+	Horizon time.Duration
 }
 
 // The bounds of the loop's memory and of one turn's work.
 const (
-	window          = 10_000                  // ms ahead of now that the wheel is filled
+	window          = 10_000                  // ms ahead of the horizon that the wheel is filled
 	maxScan         = 500                     // due index rows read per priority and turn
 	maxRaise        = 500                     // task records read per turn to become ready
 	maxAssign       = 500                     // tasks in one assign
@@ -82,6 +85,10 @@ func New(cfg Config) *Scheduler {
 	if cfg.MaxLoaded == 0 {
 		cfg.MaxLoaded = 20_000
 	}
+	if cfg.Horizon == 0 {
+		cfg.Horizon = defaultHorizon
+	}
+	cfg.Horizon = min(cfg.Horizon, maxHorizon)
 	s := &Scheduler{cfg: cfg}
 	s.inbox.wake = make(chan struct{}, 1)
 	s.ready.Store(-1)
@@ -142,19 +149,23 @@ func (s *Scheduler) Reset() { s.inbox.overflow() }
 // loop is one term's memory. Only Run's goroutine touches it.
 type loop struct {
 	*Scheduler
-	term    uint64
-	asOf    uint64 // log index of the state that memory was built from
-	log     *slog.Logger
-	due     dueWindow
-	queues  readyQueues
-	workers map[string]*workerState
+	term   uint64
+	asOf   uint64 // log index of the state that memory was built from
+	log    *slog.Logger
+	due    dueWindow
+	queues readyQueues // due tasks
+	// upcoming are tasks due within the horizon, to be armed.
+	upcoming readyQueues
+	workers  map[string]*workerState
 	// outgoing are the workers with something in their outbox.
 	outgoing []*workerState
 	jobs     map[jobKey]*fsm.Job // nil entry: no such job
 
-	assigning  int           // assign proposals in flight
+	assigning  int           // assign proposals of due tasks in flight
+	arming     int           // assign proposals of armed tasks in flight
 	dirty      bool          // something changed that may let a task be assigned
 	nextMatch  time.Duration // not before: the last assign could not be proposed
+	nextLook   time.Duration // when a worker is asked for more again; 0: none is doubted
 	nextHouse  time.Duration
 	nextExpire time.Duration
 	expiring   bool
@@ -171,8 +182,8 @@ func newLoop(s *Scheduler, term uint64) *loop {
 func (l *loop) recover() {
 	old := l.workers
 	now := l.cfg.Now()
-	l.due = newDueWindow(now, l.cfg.MaxLoaded)
-	l.queues = newReadyQueues()
+	l.due = newDueWindow(now, l.cfg.MaxLoaded, l.cfg.Horizon.Milliseconds())
+	l.queues, l.upcoming = newReadyQueues(), newReadyQueues()
 	l.workers, l.outgoing = map[string]*workerState{}, nil
 	l.jobs = map[jobKey]*fsm.Job{}
 	l.dirty = true
@@ -204,15 +215,14 @@ func (l *loop) turn() time.Duration {
 	now, mono := l.cfg.Now(), l.cfg.Mono()
 	more := l.fill(now)
 	more = l.raise(now) || more
+	if l.nextLook != 0 && mono >= l.nextLook {
+		l.trustAgain(mono)
+	}
 	if l.dirty && mono >= l.nextMatch {
-		more = l.match() || more
+		more = l.hand(now) || more
 	}
 	if mono >= l.nextHouse {
-		l.nextHouse = mono + houseInterval
-		l.expireLeases(mono)
-		l.backstop(mono)
-		l.redispatch(mono)
-		l.trimUnfit()
+		l.keepHouse(now, mono)
 	}
 	if mono >= l.nextExpire && !l.expiring {
 		l.nextExpire = mono + expireInterval
@@ -227,12 +237,41 @@ func (l *loop) turn() time.Duration {
 	return l.sleep(now, mono)
 }
 
+// hand gives tasks to workers: the due ones first, then those that can be armed.
+func (l *loop) hand(now int64) (more bool) {
+	for _, w := range l.workers {
+		w.comeDue(now)
+	}
+	more = l.match()
+	return l.arm(now) || more
+}
+
+// keepHouse is the work of every houseInterval, and of the moment at which a
+// lease ends.
+func (l *loop) keepHouse(now int64, mono time.Duration) {
+	l.expireLeases(now, mono)
+	l.backstop(mono)
+	l.redispatch(mono)
+	l.trimUnfit()
+	for _, w := range l.workers {
+		w.pace.turn()
+	}
+	l.dirty = l.dirty || l.upcoming.len() > 0
+	l.nextHouse = mono + houseInterval
+	if end, ok := l.leases.next(); ok {
+		l.nextHouse = min(l.nextHouse, max(end+l.cfg.LeaseSlop, mono)+time.Millisecond)
+	}
+}
+
 // sleep is the time until something may be due, at most until the next look at
 // leases.
 func (l *loop) sleep(now int64, mono time.Duration) time.Duration {
 	d := max(l.nextHouse-mono, 0)
 	if l.dirty && l.nextMatch > mono {
 		d = min(d, l.nextMatch-mono)
+	}
+	if l.nextLook != 0 {
+		d = min(d, max(l.nextLook-mono, 0))
 	}
 	if next, ok := l.due.next(); ok {
 		d = min(d, time.Duration(max(next-now, 0))*time.Millisecond)

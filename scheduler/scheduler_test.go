@@ -306,14 +306,14 @@ func TestRoomReportedByTheWorkerIsTrusted(t *testing.T) {
 		c := newCluster(t)
 		w := c.worker("w1", 4, 0)
 		w.mustConnect()
-		time.Sleep(time.Second)
-		c.sched.Room("w1", 1)
+		time.Sleep(1500 * time.Millisecond)
+		w.occupy(3)
 		c.submit(handler(0), handler(0), handler(0))
-		time.Sleep(time.Second)
+		time.Sleep(1500 * time.Millisecond)
 		if n := len(w.seen()); n != 1 {
 			t.Errorf("%d attempts were sent to a worker with one free slot", n)
 		}
-		c.sched.Room("w1", 3)
+		w.occupy(0)
 		time.Sleep(time.Second)
 		if n := len(w.seen()); n != 3 {
 			t.Errorf("%d attempts were sent in all, want 3", n)

@@ -13,6 +13,9 @@ import (
 type Session interface {
 	Dispatch(term uint64, items []Dispatch)
 	Kill(ref fsm.AttemptRef, attempt uint32, reason KillReason)
+	// Revoke asks for armed attempts to be given back; of those that have started
+	// nothing comes of it.
+	Revoke(attempts []Held)
 	// Gone is closed when the connection has ended.
 	Gone() <-chan struct{}
 }
@@ -154,21 +157,22 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 		known[h.AttemptRef] = h
 	}
 	before := maps.Clone(w.active)
-	clear(w.active)
-	clear(w.earlier)
-	for ref, a := range before {
+	now := l.cfg.Now()
+	w.clear()
+	for _, a := range before {
+		a.armed = false
 		if a.ref.Token.IsZero() { // its assign is in flight
-			w.active[ref] = a
+			w.file(a, now)
 		}
 	}
 	var again []Dispatch
 	for _, a := range fsm.ListActive(r, w.name, maxInbox) {
-		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running}
+		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due}
 		if was := before[a.Ref]; was != nil && was.ref == entry.ref {
 			entry = was
 			entry.boot = a.Boot
 		}
-		w.hold(entry)
+		w.hold(entry, now)
 		h, ok := known[a.AttemptRef]
 		delete(known, a.AttemptRef)
 		switch {
@@ -214,19 +218,31 @@ func (s *Scheduler) Renew(worker, bootID string) bool {
 	return s.leases.renew(boot{worker, bootID}, s.cfg.Mono())
 }
 
-// Room tells the free slots that a worker reported, in a heartbeat or when it
-// gave something back.
-func (s *Scheduler) Room(worker string, free int) {
+// Heartbeat tells the free slots that a worker reported regularly.
+func (s *Scheduler) Heartbeat(worker string, free int) {
 	s.inbox.put(func(l *loop) {
-		w := l.workers[worker]
-		if w == nil {
-			return
-		}
-		w.room = -1
-		if free < w.free() {
-			w.room = free
-		} else {
-			l.dirty = true
+		if w := l.workers[worker]; w != nil {
+			w.comeDue(l.cfg.Now())
+			l.reported(w, free)
 		}
 	})
+}
+
+// Room tells the free slots that a worker reported when it gave something back.
+func (s *Scheduler) Room(worker string, free int) {
+	s.inbox.put(func(l *loop) {
+		if w := l.workers[worker]; w != nil {
+			w.comeDue(l.cfg.Now())
+			l.trustRoom(w, free)
+		}
+	})
+}
+
+func (l *loop) trustRoom(w *workerState, free int) {
+	w.room, w.doubtful = -1, 0
+	if free < w.free() {
+		w.room = free
+	} else {
+		l.dirty = true
+	}
 }

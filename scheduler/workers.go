@@ -22,6 +22,14 @@ type workerState struct {
 	joining  bool                    // its registration is proposed, not yet answered
 	lease    time.Duration           // the longest that a leader granted it
 	outbox   []Dispatch              // to be sent at the end of the turn
+
+	armed      int           // of active: not yet due, so that they hold no slot
+	soon       armedHeap     // the armed ones, and some that no longer are
+	pace       pace          // of attempts that ended
+	doubt      int           // how often the pace is halved for what may be armed
+	doubtful   time.Duration // until when room holds whatever else is known, by Mono; 0: it isn't limited
+	distrusted bool          // nothing is armed until it reports again
+	gap        int           // between the free slots that it reported last and those that should have been
 }
 
 // active is an attempt that a worker holds, or will once its assign commits.
@@ -29,6 +37,9 @@ type active struct {
 	ref      fsm.AttemptRef // Token is zero until committed
 	attempt  uint32
 	boot     string // the worker's life that it was assigned to
+	due      int64  // of the task, Unix ms
+	armed    bool   // not yet due; see workerState.comeDue
+	revoked  bool   // the worker was asked to give it back
 	running  bool
 	losing   bool          // a lose is proposed
 	sent     time.Duration // when it was last dispatched, by Mono
@@ -36,19 +47,27 @@ type active struct {
 	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:
 	// its lease has not ended. See loseEnded.
 	lostAt time.Duration
+	// unstarted: when its lease ended it was surely not yet due.
+	unstarted bool
 }
 
+// unused is how many slots hold no attempt that is known of.
+func (w *workerState) unused() int { return w.slots - (len(w.active) - w.armed) }
+
 func (w *workerState) free() int {
-	free := w.slots - len(w.active)
+	free := w.unused()
 	if w.room >= 0 {
 		free = min(free, w.room)
 	}
 	return free
 }
 
-func (w *workerState) usable() bool {
-	return w.session != nil && !w.draining && !w.lost && !w.joining && w.free() > 0
+// present reports whether the worker takes work.
+func (w *workerState) present() bool {
+	return w.session != nil && !w.draining && !w.lost && !w.joining
 }
+
+func (w *workerState) usable() bool { return w.present() && w.free() > 0 }
 
 // fits reports whether the worker may run tasks of a shape.
 func (w *workerState) fits(s shape, selector map[string]string) bool {
@@ -80,12 +99,27 @@ func (l *loop) worker(r fsm.Reader, name string) *workerState {
 }
 
 // hold files an attempt under this life of the worker or the earlier ones.
-func (w *workerState) hold(a *active) {
-	if a.boot == w.boot {
-		w.active[a.ref.Ref] = a
-	} else {
+func (w *workerState) hold(a *active, now int64) {
+	if a.boot != w.boot {
 		w.earlier[a.ref.Ref] = a
+		return
 	}
+	w.file(a, now)
+}
+
+// file files an attempt under this life of the worker.
+func (w *workerState) file(a *active, now int64) {
+	w.active[a.ref.Ref] = a
+	if a.due > now && !a.running {
+		w.setArmed(a)
+	}
+}
+
+// clear forgets all attempts.
+func (w *workerState) clear() {
+	clear(w.active)
+	clear(w.earlier)
+	w.armed, w.soon = 0, nil
 }
 
 func (w *workerState) take(rec *fsm.Worker) {
@@ -97,7 +131,7 @@ func (w *workerState) take(rec *fsm.Worker) {
 // recoverWorkers loads workers and what they hold. Every life in state gets a
 // lease from now on: the previous leader may have renewed it a moment ago.
 func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
-	mono := l.cfg.Mono()
+	now, mono := l.cfg.Now(), l.cfg.Mono()
 	grant := func(b boot, w *workerState) { // leases outlive a rebuild: one that has ended stays so
 		if old == nil {
 			l.leases.grant(b, mono, w.lease)
@@ -119,7 +153,7 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 				grant(boot{w.name, w.boot}, w)
 			}
 			if was := old[w.name]; was != nil && was.boot == w.boot && was.session != nil && !gone(was.session) {
-				w.session, w.offers = was.session, was.offers
+				w.session, w.offers, w.pace = was.session, was.offers, was.pace
 			}
 		}
 		if cursor = next; cursor == "" {
@@ -128,7 +162,7 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 	}
 	for name, w := range l.workers {
 		for _, a := range fsm.ListActive(r, name, maxInbox) {
-			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running})
+			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due}, now)
 			grant(boot{name, a.Boot}, w)
 			if a.Running {
 				l.armBackstop(r, w, a.Ref)
@@ -160,9 +194,14 @@ func (l *loop) resend(r fsm.Reader) {
 	}
 }
 
-// remind repeats a wish to cancel that the worker may have missed.
+// remind repeats a wish to cancel or to move that the worker may have missed.
 func (l *loop) remind(r fsm.Reader, w *workerState, a *active) {
-	if t, ok := fsm.GetTask(r, a.ref.Ref); ok && t.CancelRequested && t.Token == a.ref.Token {
+	t, ok := fsm.GetTask(r, a.ref.Ref)
+	switch {
+	case !ok || t.Token != a.ref.Token:
+	case t.CancelRequested:
 		l.kill(w, a, KillCancelled)
+	case t.Wished() || a.armed && w.draining:
+		l.revoke(w, a)
 	}
 }

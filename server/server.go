@@ -101,7 +101,7 @@ func (s *Server) open() (err error) {
 	}
 	s.sched = scheduler.New(scheduler.Config{
 		Log: asyncLog{s}, State: stateView{s}, Logger: s.log, Now: s.clock.Now, Mono: s.cfg.Host.Mono,
-		LeaseTTL: s.cfg.LeaseTTL, Retention: s.cfg.Retention,
+		LeaseTTL: s.cfg.LeaseTTL, Retention: s.cfg.Retention, Horizon: 2*s.cfg.electionTimeout() + time.Second,
 	})
 	if s.gossip, err = s.startGossip(); err != nil {
 		return err

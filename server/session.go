@@ -125,6 +125,15 @@ func (s *session) Kill(ref fsm.AttemptRef, attempt uint32, reason scheduler.Kill
 	s.put(rpc.MethodKill, rpc.Kill{Ref: wireRef(ref, attempt), Reason: string(reason)})
 }
 
+// Revoke implements scheduler.Session.
+func (s *session) Revoke(attempts []scheduler.Held) {
+	m := rpc.Revoke{Refs: make([]rpc.Ref, len(attempts))}
+	for i, a := range attempts {
+		m.Refs[i] = wireRef(a.AttemptRef, a.Attempt)
+	}
+	s.put(rpc.MethodRevoke, m)
+}
+
 func wireRef(r fsm.AttemptRef, attempt uint32) rpc.Ref {
 	return rpc.Ref{Namespace: r.Ref.Namespace, ID: r.Ref.ID, Attempt: attempt, Token: r.Token.String()}
 }
@@ -213,7 +222,7 @@ func (s *Server) onHeartbeat(ctx context.Context, r *rpc.Request) (any, error) {
 	if !s.sched.Renew(sess.name, sess.boot) {
 		return nil, s.notLeading(job.Errorf(job.CodeNoLeader, "the lease has ended; say hello again"))
 	}
-	s.sched.Room(sess.name, hb.Free)
+	s.sched.Heartbeat(sess.name, hb.Free)
 	return rpc.HeartbeatReply{Term: term, NowUS: s.clock.NowMicros()}, nil
 }
 
