@@ -68,7 +68,7 @@ func (a *apply) undo(old *Task, reason string) {
 // takeWish gives a task the time and priority that a Reschedule asked for while
 // it was armed.
 func (t *Task) takeWish() bool {
-	wished := t.wished()
+	wished := t.Wished()
 	if t.WantDue != 0 {
 		t.Due = t.WantDue
 	}
@@ -81,11 +81,12 @@ func (t *Task) takeWish() bool {
 
 // dropWish forgets what a Reschedule asked for, since the attempt has started.
 func (t *Task) dropWish() {
-	t.TooLate = t.TooLate || t.wished()
+	t.TooLate = t.TooLate || t.Wished()
 	t.WantDue, t.WantPriority = 0, 0
 }
 
-func (t *Task) wished() bool { return t.WantDue != 0 || t.WantPriority != 0 }
+// Wished reports whether a Reschedule waits for the task's worker to give it back.
+func (t *Task) Wished() bool { return t.WantDue != 0 || t.WantPriority != 0 }
 
 // forgetAttempt deletes the record of an attempt that did not happen; the task
 // shows the one before again.

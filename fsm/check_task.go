@@ -52,7 +52,7 @@ func (c *checker) taskFields(t *Task) {
 	c.want(!t.State.Active() || t.Dispatched >= t.Due-MaxEarly, "task %s: due %d, dispatched %d", t.ID, t.Due, t.Dispatched)
 	c.want(t.State != job.Running || t.Started >= t.Dispatched, "task %s: dispatched %d, started %d", t.ID, t.Dispatched, t.Started)
 	c.want(t.State != job.Running || t.Started >= t.Due, "task %s: due %d, started %d", t.ID, t.Due, t.Started)
-	c.want(!t.wished() || t.State == job.Dispatched && !t.CancelRequested, "task %s: %v with a wish to move", t.ID, t.State)
+	c.want(!t.Wished() || t.State == job.Dispatched && !t.CancelRequested, "task %s: %v with a wish to move", t.ID, t.State)
 	c.want(!t.Retry || t.State == job.Pending, "task %s: %v with a retry mark", t.ID, t.State)
 	c.want(t.Retries <= int(t.Attempt), "task %s: %d retries in %d attempts", t.ID, t.Retries, t.Attempt)
 	c.want(len(t.Body) <= maxInlineBody, "task %s: a body of %d bytes in the task", t.ID, len(t.Body))
