@@ -29,6 +29,8 @@ var imports = map[string][]string{
 	"examples":  {"client", "worker", "job", "chaos/process"},
 	"internal":  {},
 
+	// chaos runs whole servers, on its own network, disks and clocks.
+	"chaos":          {"server", "worker", "client", "fsm", "job", "cluster", "raftnode", "store"},
 	"chaos/process":  {"client"}, // it runs the binary as an operator does
 	"internal/bench": {"chaos/process", "client", "worker", "job"},
 }

@@ -1,0 +1,295 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
+)
+
+// Limits bound what the checks allow.
+type Limits struct {
+	Skew time.Duration // of the cluster's clock from true time
+}
+
+const maxViolations = 30 // told of one run
+
+// Check returns every promise that a history breaks. It knows nothing of how
+// servers work: it compares what callers were told, what workers ran, and what
+// the servers hold.
+func Check(h History, limits Limits) []string {
+	c := &check{History: h, limits: limits, tasks: map[string][]Call{}, runs: map[string][]Attempt{}}
+	for _, call := range h.Calls {
+		if call.Task != "" && call.Code == "" {
+			c.tasks[call.Task] = append(c.tasks[call.Task], call)
+		}
+	}
+	for _, a := range h.Attempts {
+		c.runs[a.Task] = append(c.runs[a.Task], a)
+	}
+	for _, step := range []func(){
+		c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
+		c.reschedules, c.states, c.logs,
+	} {
+		step()
+	}
+	return c.found
+}
+
+type check struct {
+	History
+	limits Limits
+	tasks  map[string][]Call    // acknowledged calls by task
+	runs   map[string][]Attempt // in the order of their starts
+	found  []string
+}
+
+func (c *check) broken(format string, args ...any) {
+	if len(c.found) < maxViolations {
+		c.found = append(c.found, fmt.Sprintf(format, args...))
+	}
+}
+
+// final returns the task as the first server holds it; that all hold the same is
+// checked apart.
+func (c *check) final(id string) (state job.State, token job.Token, ok bool) {
+	if len(c.Dumps) == 0 {
+		return 0, token, false
+	}
+	t, ok := c.Dumps[0].Tasks[id]
+	return t.State, t.LastToken, ok
+}
+
+// passing are the codes of calls that faults may cause.
+var passing = []job.Code{job.CodeNoLeader, job.CodeUnknownOutcome, job.CodeOverloaded, job.CodeTimeout}
+
+// answers: a call is answered, refused for a reason, or fails as faults make it.
+func (c *check) answers() {
+	for _, call := range c.Calls {
+		moves := call.Verb == Cancel || call.Verb == Reschedule
+		switch {
+		case call.Code == "", slices.Contains(passing, call.Code), moves && call.Code == job.CodeConflict,
+			call.Body > 0 && call.Code == job.CodeIdempotencyMismatch:
+		case call.Code == job.CodeNotFound:
+			c.broken("%s: task %s was acknowledged and is not found", call.Verb, call.Task)
+		default:
+			c.broken("%s of task %q with key %q was answered with %s", call.Verb, call.Task, call.Key, call.Code)
+		}
+	}
+}
+
+// acknowledged: no task that a caller was told of is missing anywhere.
+func (c *check) acknowledged() {
+	for id := range c.tasks {
+		for _, d := range c.Dumps {
+			if _, ok := d.Tasks[id]; !ok {
+				c.broken("task %s was acknowledged and is missing on server %s", id, d.Server)
+			}
+		}
+	}
+}
+
+// terminal: every task ends, and a terminal state that was seen stays.
+func (c *check) terminal() {
+	for _, d := range c.Dumps {
+		for id, t := range d.Tasks {
+			if !t.State.Terminal() {
+				c.broken("task %s is %s on server %s at the end", id, t.State, d.Server)
+			}
+		}
+	}
+	for id, calls := range c.tasks {
+		state, _, _ := c.final(id)
+		for _, saw := range calls {
+			if client.Ended(saw.State) && saw.State != state.String() {
+				c.broken("task %s was %s for a caller and is %s in the end", id, saw.State, state)
+			}
+			for _, later := range calls {
+				if client.Ended(saw.State) && later.Begun.After(saw.Ended) && later.State != saw.State {
+					c.broken("task %s was %s, then %s", id, saw.State, later.State)
+				}
+			}
+		}
+	}
+}
+
+// results: what the servers hold of a success is an attempt that a worker saw
+// succeed, with the very token; and the task's own is that of its last one.
+func (c *check) results() {
+	succeeded := map[string]bool{}
+	for _, a := range c.Attempts {
+		if a.OK {
+			succeeded[a.Task+a.Token.String()] = true
+		}
+	}
+	for _, d := range c.Dumps {
+		for id, t := range d.Tasks {
+			if t.State == job.Success && !succeeded[id+t.LastToken.String()] {
+				c.broken("task %s is a success by token %s, with which no worker saw one", id, t.LastToken)
+			}
+			for _, a := range d.Attempts[id] {
+				if a.Outcome == job.OutcomeSuccess && !succeeded[id+a.Token.String()] {
+					c.broken("attempt %d of task %s is a success that no worker saw", a.Number, id)
+				}
+				if a.Outcome == job.OutcomeSuccess && t.State != job.Success {
+					c.broken("task %s is %s although attempt %d counts as a success", id, t.State, a.Number)
+				}
+			}
+		}
+	}
+}
+
+// tokens: the tokens of a task strictly increase in the order of its starts, so
+// none starts twice, and none starts after its successor.
+func (c *check) tokens() {
+	for id, runs := range c.runs {
+		for i := 1; i < len(runs); i++ {
+			if runs[i].Token.Compare(runs[i-1].Token) <= 0 {
+				c.broken("task %s: %s started after %s", id, runs[i], runs[i-1])
+			}
+		}
+	}
+}
+
+// overlaps: no attempt starts before the one before it has ended, unless that
+// one's process was held.
+func (c *check) overlaps() {
+	for id, runs := range c.runs {
+		for i := 1; i < len(runs); i++ {
+			for _, before := range runs[:i] {
+				if !before.Frozen && (before.End.IsZero() || before.End.After(runs[i].Start)) {
+					c.broken("task %s: %s started while %s still ran", id, runs[i], before)
+				}
+			}
+		}
+	}
+}
+
+// String tells which attempt it is.
+func (a Attempt) String() string {
+	s := fmt.Sprintf("attempt %d on %s (life %d, token %s, from %s", a.Number, a.Worker, a.Life, a.Token, clock(a.Start))
+	if !a.End.IsZero() {
+		s += " to " + clock(a.End)
+	}
+	return s + ")"
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
+
+// starts: nothing starts before it is due, by true time.
+func (c *check) starts() {
+	asked := map[string]Call{} // the earliest submit that led to a task
+	for _, call := range c.Calls {
+		if is, ok := asked[call.Task]; call.Verb == Submit && call.Code == "" && (!ok || call.Begun.Before(is.Begun)) {
+			asked[call.Task] = call
+		}
+	}
+	for _, a := range c.Attempts {
+		if early := a.Due.Sub(a.Start); early > c.limits.Skew {
+			c.broken("task %s: %s started %v before it was due", a.Task, a, early)
+		}
+		call, known := asked[a.Task]
+		moved := slices.ContainsFunc(c.Calls, func(r Call) bool { return r.Verb == Reschedule && r.Task == a.Task && r.Code != job.CodeConflict })
+		if !known || moved || a.Number > 1 || call.Key != "" && c.lostSubmit(call.Key) {
+			continue
+		}
+		if early := call.Begun.Add(call.Delay).Sub(a.Start); early > 2*c.limits.Skew {
+			c.broken("task %s: %s started %v before its delay of %v had passed", a.Task, a, early, call.Delay)
+		}
+	}
+}
+
+// lostSubmit tells whether a submit under the key may have been carried out
+// without an answer, so that the task may be older than its acknowledgement.
+func (c *check) lostSubmit(key string) bool {
+	return slices.ContainsFunc(c.Calls, func(call Call) bool { return call.Key == key && call.Verb == Submit && call.Code != "" })
+}
+
+// keys: one task for an idempotency key, and one body.
+func (c *check) keys() {
+	first := map[string]Call{}
+	for _, call := range c.Calls {
+		if call.Verb != Submit || call.Key == "" || call.Code != "" {
+			continue
+		}
+		is, ok := first[call.Key]
+		if !ok {
+			first[call.Key] = call
+			continue
+		}
+		if is.Task != call.Task {
+			c.broken("key %s was acknowledged with task %s and with task %s", call.Key, is.Task, call.Task)
+		}
+		if is.Body != call.Body {
+			c.broken("key %s was acknowledged with two bodies", call.Key)
+		}
+	}
+	for _, d := range c.Dumps {
+		claimed := map[string]string{}
+		for id, t := range d.Tasks {
+			if other := claimed[t.IdempotencyKey]; t.IdempotencyKey != "" && other != "" {
+				c.broken("key %s has tasks %s and %s on server %s", t.IdempotencyKey, id, other, d.Server)
+			}
+			claimed[t.IdempotencyKey] = id
+		}
+	}
+}
+
+// cancels: what a caller was told is cancelled never starts again.
+func (c *check) cancels() {
+	for id, calls := range c.tasks {
+		for _, call := range calls {
+			if call.Verb != Cancel || call.State != job.Cancelled.String() {
+				continue
+			}
+			for _, a := range c.runs[id] {
+				if a.Start.After(call.Ended) {
+					c.broken("task %s: %s started after it was cancelled at %s", id, a, clock(call.Ended))
+				}
+			}
+		}
+	}
+}
+
+// reschedules: a task that was moved does not start before its new time.
+func (c *check) reschedules() {
+	last := map[string]Call{}
+	for _, call := range c.Calls {
+		if call.Verb == Reschedule && call.Code != job.CodeConflict {
+			last[call.Task] = call // without a state, if its outcome is unknown
+		}
+	}
+	for id, call := range last {
+		if call.State != "scheduled" && call.State != "retrying" {
+			continue
+		}
+		for _, a := range c.runs[id] {
+			if a.Start.After(call.Ended) && call.Due.Sub(a.Start) > c.limits.Skew {
+				c.broken("task %s: %s started although it was moved to %s", id, a, clock(call.Due))
+			}
+		}
+	}
+}
+
+// states: each server's state is whole, and all are the same.
+func (c *check) states() {
+	for _, d := range c.Dumps {
+		for _, what := range d.Broken {
+			c.broken("server %s: %s", d.Server, what)
+		}
+		counted := map[job.State]int64{}
+		for _, t := range d.Tasks {
+			counted[t.State]++
+		}
+		for state, n := range d.Counts {
+			if counted[state] != n {
+				c.broken("server %s counts %d tasks as %s and holds %d", d.Server, n, state, counted[state])
+			}
+		}
+		if is := c.Dumps[0]; d.Applied == is.Applied && d.Hash != is.Hash {
+			c.broken("servers %s and %s hold different states at entry %d", is.Server, d.Server, d.Applied)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
+
+	"github.com/axd-project/axd/raftnode"
+)
+
+// Disk is a server's disk in memory: a file system for its state and a log for
+// Raft. At a crash both forget what was not synced.
+type Disk struct {
+	fs  *fileSystem
+	log *raftLog
+}
+
+// NewDisk returns an empty disk.
+func NewDisk() *Disk {
+	return &Disk{
+		fs:  &fileSystem{FS: vfs.NewCrashableMem()},
+		log: &raftLog{entries: map[uint64]*raft.Log{}, values: map[string][]byte{}, history: map[uint64]*raft.Log{}},
+	}
+}
+
+// FS is the file system.
+func (d *Disk) FS() vfs.FS { return d.fs }
+
+// RaftLog opens the log.
+func (d *Disk) RaftLog() (raftnode.LogBackend, error) { return d.log, nil }
+
+// Slow makes each write to the log take so long; 0 ends it.
+func (d *Disk) Slow(each time.Duration) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	d.log.each = each
+}
+
+// Slowed counts the writes that Slow held up.
+func (d *Disk) Slowed() int {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	return d.log.slowed
+}
+
+// Crash returns what the disk holds after a crash at this moment. What is
+// written to the old one afterwards never happened. Each unsynced block and
+// directory entry is kept with a chance of keep percent; the log's write in
+// flight is there or not, as a whole, since it is one transaction.
+func (d *Disk) Crash(rng *rand.Rand, keep int) *Disk {
+	return &Disk{fs: d.fs.crash(rng, keep), log: d.log.crash(rng)}
+}
+
+// History returns the log's entries with those that a snapshot has replaced.
+func (d *Disk) History() map[uint64]*raft.Log {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	return maps.Clone(d.log.history)
+}
+
+// fileSystem keeps Pebble's memory file system from being copied while it links:
+// there it takes a read lock twice, and a copy in between would wait for ever.
+type fileSystem struct {
+	vfs.FS
+	linking sync.RWMutex
+}
+
+// Link implements vfs.FS.
+func (f *fileSystem) Link(from, to string) error {
+	f.linking.RLock()
+	defer f.linking.RUnlock()
+	return f.FS.Link(from, to)
+}
+
+// Unwrap implements vfs.FS.
+func (f *fileSystem) Unwrap() vfs.FS { return f.FS }
+
+func (f *fileSystem) crash(rng *rand.Rand, keep int) *fileSystem {
+	f.linking.Lock()
+	defer f.linking.Unlock()
+	mem, ok := f.FS.(*vfs.MemFS)
+	if !ok {
+		panic(fmt.Sprintf("a disk over %T", f.FS)) // NewDisk makes no other
+	}
+	return &fileSystem{FS: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: rng})}
+}
+
+// syncTime is what a write to the log takes without faults.
+const syncTime = 300 * time.Microsecond
+
+// raftLog is Raft's log and values with the promises of raft-boltdb: a call is
+// one transaction, durable when it returns.
+type raftLog struct {
+	mu      sync.Mutex
+	entries map[uint64]*raft.Log
+	first   uint64
+	last    uint64
+	values  map[string][]byte
+	history map[uint64]*raft.Log
+	flight  map[int]func(*raftLog) // writes that have begun
+	started int
+	each    time.Duration
+	slowed  int
+}
+
+var errAbsent = errors.New("not found") // raft compares the text
+
+// write runs a transaction, which takes its time before it is there.
+func (l *raftLog) write(apply func(*raftLog)) error {
+	l.mu.Lock()
+	if l.flight == nil {
+		l.flight = map[int]func(*raftLog){}
+	}
+	id, each := l.started, l.each
+	l.started++
+	l.flight[id] = apply
+	if each > 0 {
+		l.slowed++
+	}
+	l.mu.Unlock()
+	time.Sleep(syncTime + each)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.flight, id)
+	apply(l)
+	return nil
+}
+
+func (l *raftLog) crash(rng *rand.Rand) *raftLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &raftLog{
+		entries: maps.Clone(l.entries), first: l.first, last: l.last, values: maps.Clone(l.values),
+		history: maps.Clone(l.history),
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.flight)) { // in order, as far as they came
+		if rng.IntN(2) == 0 {
+			break
+		}
+		l.flight[id](c)
+	}
+	return c
+}
+
+// FirstIndex implements raft.LogStore.
+func (l *raftLog) FirstIndex() (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first, nil
+}
+
+// LastIndex implements raft.LogStore.
+func (l *raftLog) LastIndex() (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last, nil
+}
+
+// GetLog implements raft.LogStore.
+func (l *raftLog) GetLog(index uint64, into *raft.Log) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[index]
+	if !ok {
+		return raft.ErrLogNotFound
+	}
+	*into = *e
+	return nil
+}
+
+// StoreLog implements raft.LogStore.
+func (l *raftLog) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
+
+// StoreLogs implements raft.LogStore.
+func (l *raftLog) StoreLogs(entries []*raft.Log) error {
+	kept := make([]*raft.Log, len(entries))
+	for i, e := range entries {
+		c := *e
+		kept[i] = &c
+	}
+	return l.write(func(l *raftLog) {
+		for _, e := range kept {
+			l.entries[e.Index] = e
+			l.history[e.Index] = e
+			l.last = max(l.last, e.Index)
+			if l.first == 0 {
+				l.first = e.Index
+			}
+		}
+	})
+}
+
+// DeleteRange implements raft.LogStore. What is deleted at the end never was;
+// what is deleted at the beginning stays history.
+func (l *raftLog) DeleteRange(lo, hi uint64) error {
+	return l.write(func(l *raftLog) {
+		atEnd := hi >= l.last
+		for i := lo; i <= hi; i++ {
+			delete(l.entries, i)
+			if atEnd {
+				delete(l.history, i)
+			}
+		}
+		l.first, l.last = 0, 0
+		for i := range l.entries {
+			l.last = max(l.last, i)
+			if l.first == 0 || i < l.first {
+				l.first = i
+			}
+		}
+	})
+}
+
+// Set implements raftnode.LogBackend.
+func (l *raftLog) Set(key, value []byte) error {
+	k, v := string(key), append([]byte(nil), value...)
+	return l.write(func(l *raftLog) { l.values[k] = v })
+}
+
+// Get implements raftnode.LogBackend.
+func (l *raftLog) Get(key []byte) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v, ok := l.values[string(key)]
+	if !ok {
+		return nil, errAbsent
+	}
+	return append([]byte(nil), v...), nil
+}
+
+// Close implements raftnode.LogBackend.
+func (l *raftLog) Close() error { return nil }

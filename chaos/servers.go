@@ -1,0 +1,212 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/axd-project/axd/cluster"
+	"github.com/axd-project/axd/raftnode"
+	"github.com/axd-project/axd/server"
+)
+
+// Server is a place for one server's processes, one after the other: its name,
+// disk and clock outlive them.
+type Server struct {
+	Name string
+
+	c   *Cluster
+	rng *rand.Rand
+
+	mu     sync.Mutex
+	disk   *Disk
+	offset time.Duration // of the wall clock from true time
+	reads  int           // of the wall clock
+	life   *serverLife   // nil while down
+}
+
+// serverLife is one process of a server.
+type serverLife struct {
+	s      *Server
+	srv    *server.Server
+	port   *Port
+	member *Member
+	cancel context.CancelFunc
+	done   chan struct{} // closed when nothing of the process is left
+	err    error         // of Run, once done
+	gone   bool          // crashed; guarded by s.mu
+}
+
+const (
+	snapshotBytes = 48 << 10 // small, so that snapshots and their installs happen often
+	trailingBytes = 12 << 10
+	restartPause  = time.Second // of a server that ended itself
+)
+
+// Start runs a new process on what the disk holds.
+func (s *Server) Start() error {
+	s.mu.Lock()
+	disk := s.disk
+	s.mu.Unlock()
+	life := &serverLife{s: s, port: s.c.Net.Open(s.Name), done: make(chan struct{})}
+	var join []string
+	for _, other := range s.c.Servers {
+		join = append(join, other.Name+":7482")
+	}
+	srv, err := server.New(server.Config{
+		Name: s.Name, DataDir: "/axd", HTTP: s.Name + ":7480", RPC: s.Name + ":7481", Gossip: s.Name + ":7482",
+		Join: join, BootstrapExpect: len(s.c.Servers), Insecure: true,
+		Version: "sim", Logger: s.c.log, Exit: life.exit,
+		SnapshotBytes: snapshotBytes, TrailingBytes: trailingBytes,
+		Host: server.Host{
+			Listen: life.port.Listen, Dial: life.port.Dial, FS: disk.FS(), RaftLog: disk.RaftLog,
+			Wall: s.wall, Mono: s.c.Age,
+			Gossip: func(cfg cluster.Config) (server.Membership, error) {
+				life.member = s.c.Gossip.Join(s.Name, cfg.Self)
+				return life.member, nil
+			},
+		},
+	})
+	if err != nil {
+		life.port.Close(false)
+		return fmt.Errorf("start server %s: %w", s.Name, err)
+	}
+	var ctx context.Context
+	ctx, life.cancel = context.WithCancel(context.Background())
+	life.srv = srv
+	s.mu.Lock()
+	s.life = life
+	s.mu.Unlock()
+	s.c.tasks.Go(func() {
+		life.err = srv.Run(ctx)
+		life.port.Close(false)
+		close(life.done)
+		life.ended(ctx)
+	})
+	return nil
+}
+
+// ended judges the end of a process that nobody asked for.
+func (l *serverLife) ended(ctx context.Context) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if !l.gone && l.err != nil {
+		l.s.c.Problem("server %s ended: %v", l.s.Name, l.err)
+	} else if !l.gone && ctx.Err() == nil {
+		l.s.c.Problem("server %s ended unasked", l.s.Name)
+	}
+	if l.s.life == l {
+		l.s.life = nil
+	}
+}
+
+// expectedExits are the codes with which a server may end itself: after a
+// snapshot into a conflicting log, and when a transfer of leadership got stuck.
+var expectedExits = []int{raftnode.ExitReseed, raftnode.ExitStuck}
+
+// expectedError names the messages of log lines at error level that belong to
+// faults: the first announces an exit, whose code is judged by itself.
+func expectedError(message string) bool {
+	return message == "the server must end" || strings.HasPrefix(message, "raft: ")
+}
+
+// exit stands in for the end of the process: it loses its network at once, and
+// another process starts soon.
+func (l *serverLife) exit(code int) {
+	if !slices.Contains(expectedExits, code) {
+		l.s.c.Problem("server %s ended itself with code %d", l.s.Name, code)
+	}
+	l.s.c.tasks.Go(func() {
+		if !l.s.crash(l, false) || !pause(l.s.c.ctx, restartPause) {
+			return
+		}
+		l.s.Restart()
+	})
+}
+
+// wall is the server's own wall clock.
+func (s *Server) wall() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	return time.Now().Add(s.offset)
+}
+
+// SetClock puts the server's wall clock off true time. It returns how often the
+// clock was read until then.
+func (s *Server) SetClock(offset time.Duration) (reads int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offset = offset
+	return s.reads
+}
+
+// Disk returns the server's present disk.
+func (s *Server) Disk() *Disk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.disk
+}
+
+// now returns the running process.
+func (s *Server) now() *serverLife {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.life
+}
+
+// Crash ends the process at once, with kill -9 or, if power is set, by a loss of
+// power: then what was not synced may be gone, and the peers aren't told. It
+// reports whether there was a process.
+func (s *Server) Crash(power bool) bool {
+	life := s.now()
+	return life != nil && s.crash(life, power)
+}
+
+// crash cuts the process off, first from the network and then from its disk, so
+// that whatever it goes on to do in its memory reaches nobody; and ends it in
+// the background.
+func (s *Server) crash(life *serverLife, power bool) bool {
+	life.port.Close(power)
+	s.mu.Lock()
+	if s.life != life {
+		s.mu.Unlock()
+		return false
+	}
+	life.gone = true
+	s.life = nil
+	keep := 100 // the kernel writes what a killed process has written
+	if power {
+		keep = s.rng.IntN(2) * s.rng.IntN(100)
+	}
+	s.disk = s.disk.Crash(s.rng, keep)
+	s.mu.Unlock()
+	s.c.Gossip.Lose(life.member)
+	life.cancel()
+	return true
+}
+
+// Restart starts the server unless it runs.
+func (s *Server) Restart() {
+	if s.now() != nil {
+		return
+	}
+	if err := s.Start(); err != nil {
+		s.c.Problem("%v", err)
+	}
+}
+
+// Stop asks the process to end and waits for it. It reports nothing if there is
+// none.
+func (s *Server) Stop() {
+	life := s.now()
+	if life == nil {
+		return
+	}
+	life.cancel()
+	<-life.done
+}

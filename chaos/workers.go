@@ -1,0 +1,237 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/axd-project/axd/cluster"
+	"github.com/axd-project/axd/worker"
+)
+
+// Worker is a place for one worker's processes, one after the other.
+type Worker struct {
+	Name string
+
+	c *Cluster
+
+	mu     sync.Mutex
+	life   *workerLife
+	lives  int
+	frozen chan struct{} // closed at the thaw; nil while not frozen
+}
+
+// workerLife is one process of a worker.
+type workerLife struct {
+	w      *Worker
+	number int
+	port   *Port
+	member *Member
+	cancel context.CancelFunc
+	gone   chan struct{} // closed by a crash
+	done   chan struct{}
+}
+
+const (
+	workerSlots = 4
+	workerDrain = 3 * time.Second
+)
+
+// Start runs a new process.
+func (w *Worker) Start() error {
+	w.mu.Lock()
+	w.lives++
+	life := &workerLife{
+		w: w, number: w.lives, port: w.c.Net.Open(w.Name),
+		gone: make(chan struct{}), done: make(chan struct{}),
+	}
+	w.mu.Unlock()
+	var addresses []string
+	for _, s := range w.c.Servers {
+		addresses = append(addresses, s.Name+":7481")
+	}
+	run, err := worker.New(worker.Config{
+		Name: w.Name, Slots: workerSlots, DrainTime: workerDrain, Version: "sim", Logger: slog.New(life.quiet()),
+		Servers: func() []string { return addresses }, Dial: life.port.Dial, Clock: w.c.Age,
+	})
+	if err != nil {
+		return fmt.Errorf("start worker %s: %w", w.Name, err)
+	}
+	run.Handle(handlerName, life.handle)
+	life.member = w.c.Gossip.Join(w.Name, cluster.Member{Role: cluster.RoleWorker, Name: w.Name, Slots: workerSlots})
+	var ctx context.Context
+	ctx, life.cancel = context.WithCancel(context.Background())
+	w.mu.Lock()
+	w.life = life
+	w.mu.Unlock()
+	w.c.tasks.Go(func() {
+		defer close(life.done)
+		err := run.Run(ctx)
+		life.port.Close(false)
+		if err != nil && !life.crashed() {
+			w.c.Problem("worker %s ended: %v", w.Name, err)
+		}
+	})
+	return nil
+}
+
+// quiet drops what a process logs after it crashed: there is nobody left.
+func (l *workerLife) quiet() slog.Handler { return lifeHandler{l.w.c.log.Handler(), l} }
+
+type lifeHandler struct {
+	slog.Handler
+	life *workerLife
+}
+
+// Handle implements slog.Handler.
+func (h lifeHandler) Handle(ctx context.Context, r slog.Record) error {
+	if h.life.crashed() {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h lifeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return lifeHandler{h.Handler.WithAttrs(attrs), h.life}
+}
+
+func (l *workerLife) crashed() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *Worker) now() *workerLife {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.life
+}
+
+// Crash ends the process at once, silently if power is set.
+func (w *Worker) Crash(power bool) bool {
+	w.mu.Lock()
+	life := w.life
+	w.life = nil
+	w.mu.Unlock()
+	if life == nil {
+		return false
+	}
+	w.c.Ledger.crash(w.Name, life.number)
+	close(life.gone)
+	life.port.Close(power)
+	w.c.Gossip.Lose(life.member)
+	life.cancel()
+	return true
+}
+
+// Restart starts the worker unless it runs.
+func (w *Worker) Restart() {
+	if w.now() != nil {
+		return
+	}
+	if err := w.Start(); err != nil {
+		w.c.Problem("%v", err)
+	}
+}
+
+// Stop asks the process to drain and waits for its end.
+func (w *Worker) Stop() {
+	w.mu.Lock()
+	life := w.life
+	w.life = nil
+	w.mu.Unlock()
+	if life == nil {
+		return
+	}
+	life.cancel()
+	<-life.done
+	_ = life.member.Leave(context.Background())
+}
+
+// Freeze holds the handlers, whatever their contexts say, until Thaw: a process
+// that was stopped.
+func (w *Worker) Freeze() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frozen = make(chan struct{})
+}
+
+// Thaw ends Freeze.
+func (w *Worker) Thaw() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.frozen)
+	w.frozen = nil
+}
+
+func (w *Worker) ice() chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.frozen
+}
+
+// handlerName is the handler that every worker offers.
+const handlerName = "sim"
+
+// behaviour is what a task's payload tells the handler to do.
+type behaviour struct {
+	Op    int   `json:"op"`
+	RunMS int64 `json:"run_ms"`
+	// Fail makes so many attempts fail before one succeeds.
+	Fail int `json:"fail,omitempty"`
+	// Hang makes each attempt run until its context ends.
+	Hang bool `json:"hang,omitempty"`
+}
+
+var (
+	errWanted = errors.New("this attempt was to fail")
+	errGone   = errors.New("the process is gone")
+)
+
+// handle runs one attempt and tells the ledger.
+func (l *workerLife) handle(ctx context.Context, t worker.Task) (output []byte, err error) {
+	var b behaviour
+	if err := json.Unmarshal(t.Payload, &b); err != nil {
+		return nil, err
+	}
+	if l.crashed() {
+		return nil, errGone
+	}
+	run := l.w.c.Ledger.start(Attempt{
+		Task: t.ID.String(), Number: t.Attempt, Token: t.Token, Worker: l.w.Name, Life: l.number, Due: t.Due,
+	})
+	defer func() { l.w.c.Ledger.end(run, err == nil) }()
+	length := time.Duration(b.RunMS) * time.Millisecond
+	if b.Hang {
+		length = time.Hour
+	}
+	work := time.NewTimer(length)
+	defer work.Stop()
+	select {
+	case <-work.C:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-l.gone:
+		return nil, errGone
+	}
+	if ice := l.w.ice(); ice != nil {
+		l.w.c.Ledger.froze(run)
+		select {
+		case <-ice:
+		case <-l.gone:
+			return nil, errGone
+		}
+	}
+	if err == nil && t.Attempt <= b.Fail {
+		err = errWanted
+	}
+	return []byte("done"), err
+}
