@@ -130,6 +130,7 @@ type request struct {
 	path   string // already escaped, such as "/v1/tasks"
 	query  url.Values
 	body   any           // nil: none
+	media  string        // of the body; default application/json
 	limit  time.Duration // for one try; default callTime
 	// again tells that a second execution changes nothing, so that a call whose
 	// outcome is unknown may be repeated.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,23 +20,28 @@ import (
 
 // send makes one request to one server. The caller closes the answer's body.
 func (c *Client) send(ctx context.Context, base *url.URL, r request, body []byte) (*http.Response, *Error) {
+	if body == nil {
+		return c.sendBody(ctx, base, r, nil, 0)
+	}
+	return c.sendBody(ctx, base, r, bytes.NewReader(body), int64(len(body)))
+}
+
+// sendBody is send with a body of size bytes; nil: none.
+func (c *Client) sendBody(ctx context.Context, base *url.URL, r request, body io.Reader, size int64) (*http.Response, *Error) {
 	u := base.String() + r.path
 	q := c.query(r.query)
 	if c.cfg.Stale && r.method == http.MethodGet {
 		q.Set("consistency", "stale")
 	}
 	u += "?" + q.Encode()
-	var reader io.Reader
-	if body != nil {
-		reader = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, r.method, u, reader)
+	req, err := http.NewRequestWithContext(ctx, r.method, u, body)
 	if err != nil {
 		return nil, transportError(base.Host, err)
 	}
+	req.ContentLength = size
 	if r.method != http.MethodGet {
 		// Writes without it are refused: it keeps a browser's plain forms out.
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", cmp.Or(r.media, "application/json"))
 	}
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	if c.cfg.Token != "" {
@@ -68,12 +74,16 @@ func (c *Client) try(ctx context.Context, base *url.URL, r request, body []byte,
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 		return nil
 	}
+	return decodeAnswer(base.Host, resp, out)
+}
+
+func decodeAnswer(address string, resp *http.Response, out any) *Error {
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
 		// The status said yes, but the answer is cut: whatever it was is done,
 		// the caller just doesn't know its result.
 		return &Error{
 			Problem: Problem{Code: job.CodeUnknownOutcome, Title: "unreadable answer", Status: resp.StatusCode, Detail: err.Error()},
-			Address: base.Host, cause: err,
+			Address: address, cause: err,
 		}
 	}
 	return nil

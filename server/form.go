@@ -256,35 +256,37 @@ func (s *Server) onJoin(ctx context.Context, r *rpc.Request) (any, error) {
 	if err := job.ValidateName("name", m.Name); err != nil {
 		return nil, err
 	}
+	return rpc.Empty{}, s.notLeading(s.admit(ctx, m))
+}
+
+// admit adds a server without a vote, whoever asked for it.
+func (s *Server) admit(ctx context.Context, m rpc.Join) error {
 	if s.cfg.Alone {
-		return nil, job.Conflict("join", "found a server that runs alone (axd dev) and takes no others", s.cfg.Name)
+		return job.Conflict("join", "found a server that runs alone (axd dev) and takes no others", s.cfg.Name)
 	}
 	if _, err := s.node.ConfirmLeadership(ctx); err != nil {
-		return nil, s.notLeading(err)
+		return err
 	}
 	servers, err := s.node.Servers()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, srv := range servers {
 		if srv.Name != m.Name && srv.Address == m.Address {
-			return nil, job.Conflict("rpc", "is the address of server "+srv.Name+"; choose another one", m.Address)
+			return job.Conflict("rpc", "is the address of server "+srv.Name+"; choose another one", m.Address)
 		}
 	}
 	at := slices.IndexFunc(servers, func(srv raftnode.Server) bool { return srv.Name == m.Name })
 	if at >= 0 {
 		if err := s.provenDead(ctx, servers[at], m.Boot); err != nil {
-			return nil, err
+			return err
 		}
 		s.log.Warn("a known server came back without its data; adding it anew", "server", m.Name)
 		if err := s.node.RemoveServer(ctx, m.Name, false); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := s.node.AddServer(ctx, raftnode.Server{Name: m.Name, Address: m.Address}); err != nil {
-		return nil, err
-	}
-	return rpc.Empty{}, nil
+	return s.node.AddServer(ctx, raftnode.Server{Name: m.Name, Address: m.Address})
 }
 
 // provenDead returns nil unless the member of a name still lives: this server

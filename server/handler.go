@@ -45,6 +45,20 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return s.onForm(r)
 	case rpc.MethodTail:
 		return nil, s.onTail(ctx, r)
+	case rpc.MethodAdd:
+		return s.onAdd(ctx, r)
+	case rpc.MethodBelong:
+		return s.onBelong(r)
+	case rpc.MethodRemove:
+		return s.onRemove(ctx, r)
+	case rpc.MethodTransfer:
+		return s.onTransfer(ctx, r)
+	case rpc.MethodStatus:
+		return s.status(), nil
+	case rpc.MethodRestore:
+		return s.onRestore(ctx, r)
+	case rpc.MethodArchive:
+		return nil, s.onArchive(r)
 	}
 	return nil, job.Errorf(job.CodeUnsupported, "this server does not know the method "+r.Method+
 		"; it may run an older axd")

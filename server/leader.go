@@ -10,11 +10,13 @@ import (
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/raftnode"
 )
 
 const (
 	establishRetry  = 500 * time.Millisecond // between tries to begin a term's work
 	promoteInterval = time.Second
+	promoteAfter    = 3 * time.Second // of being caught up
 	checksumPeriod  = time.Minute
 	stepTimeout     = 5 * time.Second // for one administrative step
 )
@@ -24,6 +26,7 @@ const (
 func (s *Server) followTerms(ctx context.Context) {
 	stop := func() {}
 	defer func() { stop() }()
+	var now raftnode.Term
 	for {
 		select {
 		case <-ctx.Done():
@@ -32,13 +35,40 @@ func (s *Server) followTerms(ctx context.Context) {
 			if !ok {
 				return
 			}
+			now = t
 			stop()
-			stop = func() {}
-			if t.Leading {
-				stop = s.startTerm(ctx, t.Number)
+		case p := <-s.pauses:
+			stop()
+			close(p.stopped)
+			select {
+			case <-p.resume:
+			case <-ctx.Done():
+				return
 			}
 		}
+		stop = func() {}
+		if now.Leading {
+			stop = s.startTerm(ctx, now.Number)
+		}
 	}
+}
+
+// pause asks for the term's work to be ended, and begun anew on resume.
+type pause struct {
+	stopped chan struct{} // closed when nothing of it runs
+	resume  chan struct{} // closed by who asked
+}
+
+// pauseTerm ends the term's work until resume is called.
+func (s *Server) pauseTerm(ctx context.Context) (resume func(), err error) {
+	p := pause{make(chan struct{}), make(chan struct{})}
+	select {
+	case s.pauses <- p:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	<-p.stopped
+	return func() { close(p.resume) }, nil
 }
 
 // startTerm runs lead on its own goroutine and returns how to end it.
@@ -122,6 +152,7 @@ func (s *Server) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(promoteInterval)
 	defer tick.Stop()
 	var summed uint64
+	fit := map[string]time.Time{}
 	nextSum := time.Now().Add(checksumPeriod)
 	for {
 		select {
@@ -129,7 +160,7 @@ func (s *Server) keepHouse(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.promote(ctx)
+		s.promote(ctx, fit)
 		if now := time.Now(); now.After(nextSum) {
 			nextSum = now.Add(checksumPeriod)
 			if applied := s.node.Applied(); applied > summed+1 {
@@ -141,14 +172,23 @@ func (s *Server) keepHouse(ctx context.Context) {
 	}
 }
 
-// promote makes voters of servers that have caught up.
-func (s *Server) promote(ctx context.Context) {
+// promote makes voters of servers that have caught up and stayed so for a while:
+// one that comes and goes would cost the quorum it becomes part of. fit says since
+// when they have.
+func (s *Server) promote(ctx context.Context, fit map[string]time.Time) {
 	servers, err := s.node.Servers()
 	if err != nil {
 		return
 	}
 	for _, srv := range servers {
-		if srv.Voter || !s.alive(srv.Name) {
+		if srv.Voter || s.node.CaughtUp(srv.Name) != nil {
+			delete(fit, srv.Name)
+			continue
+		}
+		if _, ok := fit[srv.Name]; !ok {
+			fit[srv.Name] = time.Now()
+		}
+		if time.Since(fit[srv.Name]) < promoteAfter {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, stepTimeout)

@@ -57,6 +57,10 @@ type Server struct {
 	diskFull atomic.Bool
 	ready    chan struct{}
 	failed   chan error // what ends Run with an error
+
+	pauses  chan pause // of the term's work
+	restore sync.Mutex // held while an archive is being restored through this server
+	offered atomic.Pointer[offer]
 }
 
 // New checks the configuration and takes what must not be shared: the data
@@ -68,6 +72,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger.With("server", cfg.Name), boot: rand.Text(), clock: newClock(cfg.Host.Wall, cfg.Host.Mono),
 		ready: make(chan struct{}), failed: make(chan error, 8),
+		pauses: make(chan pause),
 	}
 	if err := s.open(); err != nil {
 		s.release()
@@ -79,6 +84,9 @@ func New(cfg Config) (*Server, error) {
 // open takes the parts in the order in which they depend on each other.
 func (s *Server) open() (err error) {
 	if s.dir, err = openDataDir(s.cfg.Host.FS, s.cfg.DataDir, s.cfg.Name); err != nil {
+		return err
+	}
+	if err := s.sweepArchives(); err != nil {
 		return err
 	}
 	if id := s.dir.id.ClusterID; id != "" {
@@ -234,8 +242,7 @@ func (s *Server) awaitEnd(ctx context.Context) error {
 			conflict = nil // the other one is the newcomer, and is told the same
 			s.log.Error("another server goes by this one's name", "error", err)
 		case <-s.node.Removed():
-			return job.Errorf(job.CodeConflict, "this server was removed from the cluster; to use it again, empty its data "+
-				"directory "+s.cfg.DataDir+" and start it, and it joins anew")
+			return s.errRemoved()
 		}
 	}
 }
@@ -397,11 +404,6 @@ func (s *Server) address(name, hint string) string {
 		return a
 	}
 	return hint
-}
-
-func (s *Server) alive(name string) bool {
-	m, ok := s.gossip.Member(cluster.RoleServer, name)
-	return ok && m.Liveness == cluster.Alive
 }
 
 // gossipAddresses are where gossip last saw the other servers of Raft's
