@@ -66,6 +66,7 @@ func (p *proposal) take() bool { return p.state.CompareAndSwap(proposalQueued, p
 type batcher struct {
 	raft     logApplier
 	now      func() int64
+	attest   func(at int64) *fsm.Attestation // nil: none is needed
 	election time.Duration
 
 	mu     sync.Mutex
@@ -225,7 +226,7 @@ func (b *batcher) propose() {
 	for i, p := range taken {
 		commands[i] = p.command
 	}
-	data, err := fsm.EncodeEntry(fsm.Entry{At: at, Commands: commands})
+	data, err := fsm.EncodeEntry(fsm.Entry{At: at, Attest: b.vouchers(at), Commands: commands})
 	if err != nil {
 		b.inFlight.Add(-1)
 		b.answer(taken, job.AsError(err))
@@ -235,6 +236,14 @@ func (b *batcher) propose() {
 	b.entries.Add(1)
 	b.commands.Add(uint64(len(taken)))
 	b.waiters.Go(func() { b.await(taken, future) })
+}
+
+// vouchers is who vouches for an entry's time, where that is needed.
+func (b *batcher) vouchers(at int64) *fsm.Attestation {
+	if b.attest == nil {
+		return nil
+	}
+	return b.attest(at)
 }
 
 // await delivers an entry's results. Raft's future may never answer, so the

@@ -40,6 +40,9 @@ type Config struct {
 	// Now is the cluster's clock, Unix ms: it stamps entries while this server
 	// leads. At 0 the clock is not agreed yet, and proposals are refused.
 	Now func() int64
+	// Attest returns who vouches for the stamp that Now just gave, or nil where the
+	// state needs to be told nothing; see fsm.Attestation. Nil never tells it.
+	Attest func(at int64) *fsm.Attestation
 	// Events takes what apply reports, after it was committed to the store. It
 	// is called by one goroutine, in order, and must not block. Only the current
 	// leader has use for them.

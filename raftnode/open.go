@@ -175,6 +175,7 @@ func (n *Node) start(m machine) error {
 	n.log.enter(guardArmed)
 	n.confirmer.ask = n.confirmRound
 	n.batch = newBatcher(n.raft, n.cfg.Now, n.cfg.ElectionTimeout)
+	n.batch.attest = n.cfg.Attest
 	n.snapshotter = &snapshotter{
 		raft: n.raft, home: n.cfg.Home, snaps: n.snaps, log: n.log,
 		every: n.cfg.SnapshotBytes, trailing: n.cfg.TrailingBytes, warn: n.cfg.Logger.Warn,

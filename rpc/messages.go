@@ -181,9 +181,10 @@ type TermReply struct {
 	Term uint64 `msgpack:"t"`
 }
 
-// ClockReply answers with the server's wall clock in Unix microseconds.
+// ClockReply answers with a server's idea of the time, in Unix microseconds.
 type ClockReply struct {
-	UnixMicros int64 `msgpack:"u"`
+	WallUS    int64 `msgpack:"u"` // its wall clock
+	VouchedUS int64 `msgpack:"v"` // the latest time that it vouches for
 }
 
 // SumReply answers with the hash chain that the newest checksum entry found.

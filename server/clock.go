@@ -1,42 +1,46 @@
 package server
 
 import (
-	"context"
-	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/axd-project/axd/rpc"
 )
 
-// boottime is a monotonic clock that counts suspend, unlike Go's own.
-func boottime() time.Duration {
+// readClock reads one of the kernel's clocks.
+func readClock(id int32) time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic("axd: CLOCK_BOOTTIME is not available: " + err.Error()) // Linux has had it since 2.6.39
+	if err := unix.ClockGettime(id, &ts); err != nil {
+		panic("axd: a clock of the kernel can't be read: " + err.Error()) // Linux has had them since 2.6.39
 	}
 	return time.Duration(ts.Nano())
 }
 
-// The bounds of how the clock follows the quorum's median.
+// boottime is a monotonic clock that counts suspend, unlike Go's own.
+func boottime() time.Duration { return readClock(unix.CLOCK_BOOTTIME) }
+
+// awake is a monotonic clock that stops in suspend.
+func awake() time.Duration { return readClock(unix.CLOCK_MONOTONIC) }
+
+// The bounds of how the clock follows the servers.
 const (
-	clockStep     = time.Second // a forward correction above it steps, everything else is slewed
-	clockSlewRate = 20          // slewed at most 1 ms per 20 ms
-	clockInterval = 10 * time.Second
-	askTimeout    = time.Second // for asking one server
-	clockVotes    = 3           // clocks that make a median worth following, where there are as many
+	clockStep     = time.Second      // a forward correction above it steps, everything else is slewed
+	clockRunaway  = 30 * time.Second // ahead of what a majority vouches for: the clock is set back
+	clockSlewRate = 20               // slewed at most 1 ms per 20 ms
+	sleepLimit    = time.Second      // a shorter suspend is taken for none
 )
 
 // clock is the cluster's clock as this server knows it. While it leads, the
-// clock is anchored to the quorum's median and advances with boottime, so that
-// steps of the wall clock neither repeat nor delay anything. Elsewhere it is
-// the wall clock's reading.
+// clock was agreed with a quorum and advances with mono, so that steps of the
+// wall clock neither repeat nor delay anything. Elsewhere it is the wall
+// clock's reading.
+//
+// What other clocks say is expressed as a lead: their Unix time minus mono, so
+// that it can be kept without growing old.
 type clock struct {
-	wall func() time.Time
-	mono func() time.Duration
+	wall  func() time.Time
+	mono  func() time.Duration // counts suspend
+	awake func() time.Duration // doesn't
 
 	mu struct {
 		sync.Mutex
@@ -44,11 +48,14 @@ type clock struct {
 		base     int64         // cluster time at the anchor, Unix ns
 		at       time.Duration // mono at the anchor
 		slew     time.Duration // still to be worked in, by slewing
+		slept    time.Duration // mono minus awake when that was last looked into
 	}
 }
 
-func newClock(wall func() time.Time, mono func() time.Duration) *clock {
-	return &clock{wall: wall, mono: mono}
+func newClock(h Host) *clock {
+	c := &clock{wall: h.Wall, mono: h.Mono, awake: h.Awake}
+	c.woken()
+	return c
 }
 
 // Now returns the cluster's time in Unix ms, rounded down: nothing is due early.
@@ -58,11 +65,14 @@ func (c *clock) Now() int64 { return c.nanos() / int64(time.Millisecond) }
 func (c *clock) NowMicros() int64 { return c.nanos() / int64(time.Microsecond) }
 
 // stamp is Now for log entries: 0 until a term's clock is agreed. Raft leads
-// before that, and what this server's own wall says must not reach state.
+// before that, and what this server's own wall says must not reach state. It is
+// 0 after a suspend too, until that was looked into: the cluster may have gone
+// on without this server.
 func (c *clock) stamp() int64 {
+	slept := c.sleep()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mu.anchored {
+	if !c.mu.anchored || slept > sleepLimit {
 		return 0
 	}
 	return c.advance() / int64(time.Millisecond)
@@ -89,12 +99,22 @@ func (c *clock) advance() int64 {
 	return c.mu.base
 }
 
-// anchor starts a term at the given offset from this server's wall clock.
-func (c *clock) anchor(offset time.Duration) {
+// wallLead is the wall clock's lead.
+func (c *clock) wallLead() time.Duration {
+	return time.Duration(c.wall().UnixNano()) - c.mono()
+}
+
+// lead turns a time in Unix ms into a lead.
+func (c *clock) lead(ms int64) time.Duration {
+	return time.Duration(ms)*time.Millisecond - c.mono()
+}
+
+// anchor starts a term, or begins anew within one, at the given lead.
+func (c *clock) anchor(lead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.base = c.wall().Add(offset).UnixNano()
 	c.mu.at = c.mono()
+	c.mu.base = int64(lead + c.mu.at)
 	c.mu.slew = 0
 	c.mu.anchored = true
 }
@@ -106,111 +126,55 @@ func (c *clock) release() {
 	c.mu.anchored = false
 }
 
-// correct brings the clock towards the given offset: forward over a second at
-// once, everything else by slewing, so that it never goes back. It returns the
-// correction.
-func (c *clock) correct(offset time.Duration) (by time.Duration, stepped bool) {
+// correct brings the clock towards a lead: forward over a second at once,
+// everything else by slewing, so that it never goes back. It returns how far
+// off the clock was.
+func (c *clock) correct(to time.Duration) (by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.mu.anchored {
-		return 0, false
+		return 0
 	}
-	by = time.Duration(c.wall().Add(offset).UnixNano() - c.advance())
+	now := c.advance()
+	by = time.Duration(int64(to+c.mu.at) - now)
 	if by > clockStep {
-		c.mu.base, c.mu.slew = c.mu.base+int64(by), 0
-		return by, true
+		c.mu.base, c.mu.slew = now+int64(by), 0
+	} else {
+		c.mu.slew = by
 	}
-	c.mu.slew = by
-	return by, false
+	return by
 }
 
-// clockOffset asks the voters for their wall clocks and returns the median's
-// distance from this server's own. Fewer than a quorum of answers is an error.
-// sure tells that the answers are enough to overrule one clock that is wrong: of
-// two that differ nobody knows which.
-func (s *Server) clockOffset(ctx context.Context) (offset time.Duration, sure bool, err error) {
-	servers, err := s.node.Servers()
-	if err != nil {
-		return 0, false, err
+// setBack sets the clock to the lead that a majority of the voters vouches for,
+// if it ran away from it, and returns by how much. Entries with its time would
+// have been refused, so the state has not seen it.
+func (c *clock) setBack(vouched time.Duration) (by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.anchored {
+		return 0
 	}
-	answers := make(chan time.Duration, len(servers))
-	asked, voters := 0, 0
-	for _, srv := range servers {
-		if !srv.Voter {
-			continue
-		}
-		voters++
-		if srv.Name == s.cfg.Name {
-			continue
-		}
-		asked++
-		go func() {
-			d, err := s.peerOffset(ctx, srv.Name, srv.Address)
-			if err != nil {
-				s.log.Debug("asking a server for its clock failed", "server", srv.Name, "error", err)
-				d = unknownOffset
-			}
-			answers <- d
-		}()
+	now := c.advance()
+	by = time.Duration(int64(vouched+c.mu.at) - now)
+	if by > -clockRunaway {
+		return 0
 	}
-	offsets := []time.Duration{0}
-	for range asked {
-		if d := <-answers; d != unknownOffset {
-			offsets = append(offsets, d)
-		}
-	}
-	if len(offsets) < voters/2+1 {
-		return 0, false, errNoQuorum
-	}
-	return median(offsets), len(offsets) >= min(voters, clockVotes), nil
+	c.mu.base, c.mu.slew = now+int64(by), 0
+	return by
 }
 
-// peerOffset asks a server for its wall clock and returns the distance to this
-// server's, with half the round trip taken off.
-func (s *Server) peerOffset(ctx context.Context, name, address string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	before, sent := s.clock.wall(), s.clock.mono()
-	var reply rpc.ClockReply
-	if err := s.peers.Call(ctx, s.address(name, address), rpc.MethodClock, rpc.Empty{}, &reply); err != nil {
-		return 0, err
-	}
-	halfway := before.Add((s.clock.mono() - sent) / 2)
-	return time.UnixMicro(reply.UnixMicros).Sub(halfway), nil
+// sleep returns how long the machine was suspended since woken was last called.
+func (c *clock) sleep() time.Duration {
+	slept := c.mono() - c.awake()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slept - c.mu.slept
 }
 
-const unknownOffset = time.Duration(-1 << 63)
-
-// median returns the middle value; of an even number the one nearer to zero, so
-// that two servers follow the leader.
-func median(d []time.Duration) time.Duration {
-	slices.Sort(d)
-	hi := d[len(d)/2]
-	if len(d)%2 == 1 {
-		return hi
-	}
-	if lo := d[len(d)/2-1]; lo.Abs() < hi.Abs() {
-		return lo
-	}
-	return hi
-}
-
-// followMedian keeps an anchored clock near the quorum's median until ctx ends.
-func (s *Server) followMedian(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(clockInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		offset, sure, err := s.clockOffset(ctx)
-		if err != nil || !sure {
-			continue
-		}
-		if by, stepped := s.clock.correct(offset); stepped {
-			log.Warn("the cluster's clock stepped forward to the servers' median", "by", by)
-		}
-	}
+// woken forgets the suspends so far.
+func (c *clock) woken() {
+	slept := c.mono() - c.awake()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.slept = slept
 }

@@ -9,17 +9,25 @@ import (
 type hands struct {
 	wall time.Time
 	mono time.Duration
+	// awake is mono without suspends.
+	awake time.Duration
 }
 
 func newHands() (*hands, *clock) {
 	h := &hands{wall: time.UnixMilli(1_700_000_000_000), mono: 5 * time.Hour}
-	return h, &clock{wall: func() time.Time { return h.wall }, mono: func() time.Duration { return h.mono }}
+	h.awake = h.mono
+	return h, newClock(Host{
+		Wall:  func() time.Time { return h.wall },
+		Mono:  func() time.Duration { return h.mono },
+		Awake: func() time.Duration { return h.awake },
+	})
 }
 
 // pass lets time pass on both clocks.
 func (h *hands) pass(d time.Duration) {
 	h.wall = h.wall.Add(d)
 	h.mono += d
+	h.awake += d
 }
 
 func TestClockFollowsTheWallWhileNotLeading(t *testing.T) {
@@ -33,7 +41,7 @@ func TestClockFollowsTheWallWhileNotLeading(t *testing.T) {
 func TestAnchoredClockIgnoresStepsOfTheWall(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, -time.Second, time.Second, time.Hour} {
 		h, c := newHands()
-		c.anchor(250 * time.Millisecond)
+		c.anchor(c.wallLead() + 250*time.Millisecond)
 		start := c.Now()
 		if want := h.wall.UnixMilli() + 250; start != want {
 			t.Fatalf("anchored at %d, want %d", start, want)
@@ -51,10 +59,10 @@ func TestAnchoredClockIgnoresStepsOfTheWall(t *testing.T) {
 func TestClockIsSlewedTowardsTheMedianAndNeverGoesBack(t *testing.T) {
 	for _, off := range []time.Duration{-3 * time.Second, -200 * time.Millisecond, 900 * time.Millisecond} {
 		h, c := newHands()
-		c.anchor(0)
+		c.anchor(c.wallLead())
 		c.Now()
-		if by, stepped := c.correct(off); by != off || stepped {
-			t.Fatalf("a correction by %s gave %s, stepped %v; want it slewed", off, by, stepped)
+		if by := c.correct(c.wallLead() + off); by != off {
+			t.Fatalf("a correction by %s gave %s", off, by)
 		}
 		last := c.Now()
 		for range 70_000 {
@@ -76,30 +84,64 @@ func TestClockIsSlewedTowardsTheMedianAndNeverGoesBack(t *testing.T) {
 
 func TestForwardCorrectionOverASecondSteps(t *testing.T) {
 	h, c := newHands()
-	c.anchor(0)
-	if _, stepped := c.correct(90 * time.Second); !stepped {
-		t.Fatal("a correction by 90 s was not stepped")
+	c.anchor(c.wallLead())
+	if by := c.correct(c.wallLead() + 90*time.Second); by != 90*time.Second {
+		t.Fatalf("a correction by 90 s gave %s", by)
 	}
 	if got, want := c.Now(), h.wall.Add(90*time.Second).UnixMilli(); got != want {
 		t.Errorf("the clock is %d, want %d", got, want)
 	}
 }
 
-func TestMedianOfOffsets(t *testing.T) {
-	const s = time.Second
-	for _, tc := range []struct {
-		in   []time.Duration
-		want time.Duration
-	}{
-		{[]time.Duration{0}, 0},
-		{[]time.Duration{0, 3600 * s}, 0}, // of two the leader's own
-		{[]time.Duration{0, -3600 * s}, 0},
-		{[]time.Duration{0, 3600 * s, 3601 * s}, 3600 * s}, // the leader is the odd one out
-		{[]time.Duration{0, 1, 3600 * s}, 1},
-		{[]time.Duration{0, -5 * s, 7 * s, 9 * s}, 0},
-	} {
-		if got := median(tc.in); got != tc.want {
-			t.Errorf("median of %v is %s, want %s", tc.in, got, tc.want)
-		}
+func TestClockIsReadInMicroseconds(t *testing.T) {
+	h, c := newHands()
+	c.anchor(c.wallLead() + 1700*time.Microsecond)
+	h.pass(250 * time.Microsecond)
+	want := h.wall.UnixMicro() + 1700
+	if got := c.NowMicros(); got != want {
+		t.Errorf("NowMicros is %d, want %d", got, want)
+	}
+	if got := c.Now(); got != want/1000 {
+		t.Errorf("Now is %d, want %d, rounded down", got, want/1000)
+	}
+}
+
+func TestClockThatRanAwayIsSetBack(t *testing.T) {
+	h, c := newHands()
+	right := c.wallLead()
+	c.anchor(right)
+	h.pass(time.Hour)
+	h.mono += 20 * time.Second // ahead, but not so far that entries would be refused
+	if by := c.setBack(c.wallLead()); by != 0 {
+		t.Errorf("set back by %s", by)
+	}
+	h.mono += time.Hour
+	if by := c.setBack(c.wallLead()); by != -time.Hour-20*time.Second {
+		t.Errorf("set back by %s", by)
+	}
+	if got := c.Now(); got != h.wall.UnixMilli() {
+		t.Errorf("the clock is %d ms off", got-h.wall.UnixMilli())
+	}
+}
+
+func TestNothingIsStampedAfterASuspend(t *testing.T) {
+	h, c := newHands()
+	if c.stamp() != 0 {
+		t.Error("stamped before the clock was agreed")
+	}
+	c.anchor(c.wallLead())
+	if c.stamp() != h.wall.UnixMilli() {
+		t.Error("no stamp though the clock was agreed")
+	}
+	h.wall, h.mono = h.wall.Add(time.Minute), h.mono+time.Minute // and not awake
+	if c.stamp() != 0 {
+		t.Error("stamped after a suspend that nobody looked into")
+	}
+	if got := c.Now(); got != h.wall.UnixMilli() {
+		t.Errorf("the clock lost %d ms in the suspend", h.wall.UnixMilli()-got)
+	}
+	c.woken()
+	if c.stamp() != h.wall.UnixMilli() {
+		t.Error("no stamp though the suspend was looked into")
 	}
 }

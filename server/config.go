@@ -26,6 +26,7 @@ type Config struct {
 
 	RaftMultiplier int            // stretches Raft's time-outs: 1 to 10; default 1
 	Retention      time.Duration  // of ended tasks; default 7 days
+	MaxClockSkew   time.Duration  // between servers; beyond it one does not lead; default 500ms
 	LeaseTTL       time.Duration  // of workers; default 10s, longer where RaftMultiplier is above 2
 	Version        string         // of this build
 	Logger         *slog.Logger   // default: slog.Default()
@@ -38,7 +39,9 @@ type Config struct {
 const (
 	maxMultiplier   = 10
 	maxBootstrap    = 9
-	leasePerTimeout = 4 // a lease must outlive this many election time-outs
+	leastClockSkew  = 10 * time.Millisecond // below it lies what asking over a network can't tell
+	mostClockSkew   = 30 * time.Second      // well below fsm.MaxForward
+	leasePerTimeout = 4                     // a lease must outlive this many election time-outs
 )
 
 // complete fills in the defaults and refuses what can't be.
@@ -67,6 +70,9 @@ func (c *Config) complete() error {
 	}
 	if c.Retention == 0 {
 		c.Retention = 7 * 24 * time.Hour
+	}
+	if c.MaxClockSkew == 0 {
+		c.MaxClockSkew = 500 * time.Millisecond
 	}
 	if c.LeaseTTL == 0 {
 		c.LeaseTTL = 10 * time.Second * time.Duration(max(1, (c.RaftMultiplier+1)/2))
@@ -100,6 +106,9 @@ func (c *Config) validate() error {
 	}
 	if least := leasePerTimeout * time.Duration(c.RaftMultiplier) * time.Second; c.LeaseTTL < least {
 		return job.Invalid("lease-ttl", "must be at least "+least.String()+", four election time-outs", c.LeaseTTL.String())
+	}
+	if c.MaxClockSkew < leastClockSkew || c.MaxClockSkew > mostClockSkew {
+		return job.Invalid("max-clock-skew", "must be 10ms to 30s", c.MaxClockSkew.String())
 	}
 	if c.Retention < time.Second {
 		return job.Invalid("retention", "must be at least 1s", c.Retention.String())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 )
 
@@ -16,19 +17,15 @@ const (
 	diskInterval = 5 * time.Second
 )
 
-// watchDisk keeps the share of the disk that is free, and warns when it is low.
+// watchDisk keeps the share of the disk that is free, and alerts when it is low.
 func (s *Server) watchDisk(ctx context.Context) {
 	tick := time.NewTicker(diskInterval)
 	defer tick.Stop()
-	low := false
 	for {
 		if _, ratio, err := s.home.Free(); err == nil {
 			s.diskFull.Store(ratio < diskFloor)
-			if ratio < diskAlarm && !low {
-				s.log.Warn("the disk is nearly full; below 5 % free new tasks are refused",
-					"free", fmt.Sprintf("%.1f %%", 100*ratio), "data_dir", s.cfg.DataDir)
-			}
-			low = ratio < diskAlarm
+			s.condition(fsm.AlertDiskLow, s.cfg.Name, ratio < diskAlarm, fmt.Sprintf("only %.1f %% of the disk below %s is free; "+
+				"below 5 %% new tasks are refused", 100*ratio, s.cfg.DataDir))
 		}
 		select {
 		case <-ctx.Done():

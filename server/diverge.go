@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/raftnode"
 	"github.com/axd-project/axd/rpc"
 )
@@ -72,6 +73,8 @@ func (s *Server) judge(index, own uint64, others map[string]uint64) error {
 		if chain != own {
 			s.log.Error("two servers hold different states", "other", name, "index", index,
 				"own_chain", fmt.Sprintf("%016x", own), "other_chain", fmt.Sprintf("%016x", chain))
+			s.raise(fsm.AlertDiverged, name, fmt.Sprintf("servers %s and %s hold different states at log index %d",
+				s.cfg.Name, name, index))
 		}
 	}
 	for chain, n := range votes {

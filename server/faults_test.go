@@ -23,7 +23,8 @@ func TestNothingIsStampedBeforeTheClockIsAnchored(t *testing.T) {
 	if got := s.raftConfig().Now(); got != 0 {
 		t.Errorf("an unanchored server stamps entries with %d, want 0", got)
 	}
-	c.anchor(0)
+	c.anchor(c.wallLead())
+	s.vouch.seen(c.Now(), c.wallLead())
 	if got := s.raftConfig().Now(); got == 0 {
 		t.Error("an anchored server stamps nothing")
 	}

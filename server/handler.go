@@ -32,7 +32,7 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		}
 		return rpc.TermReply{Term: s.node.Term()}, nil
 	case rpc.MethodClock:
-		return rpc.ClockReply{UnixMicros: s.clock.wall().UnixMicro()}, nil
+		return s.clockReply(), nil
 	case rpc.MethodSum:
 		info := s.info()
 		return rpc.SumReply{Index: info.SumIndex, Chain: info.SumChain}, nil

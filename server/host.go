@@ -18,6 +18,7 @@ type Host struct {
 	Dial   func(ctx context.Context, address string) (net.Conn, error)
 	Wall   func() time.Time     // may jump
 	Mono   func() time.Duration // since any fixed moment; counts suspends and never goes back
+	Awake  func() time.Duration // as Mono without suspends; default: Mono where that is given
 	FS     vfs.FS               // where DataDir is
 	// RaftLog opens Raft's log and votes, which the server closes; default: the
 	// file raft.db in DataDir, whatever FS is.
@@ -49,11 +50,14 @@ func (h *Host) complete() {
 			return d.DialContext(ctx, "tcp", address)
 		}
 	}
+	if h.Awake == nil {
+		h.Awake = h.Mono
+	}
 	if h.Wall == nil {
-		h.Wall = time.Now
+		h.Wall = hostWall
 	}
 	if h.Mono == nil {
-		h.Mono = boottime
+		h.Mono, h.Awake = hostMono, hostAwake
 	}
 	if h.FS == nil {
 		h.FS = vfs.Default

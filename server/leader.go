@@ -103,9 +103,9 @@ func (s *Server) lead(ctx context.Context, term uint64) {
 	}
 	log.Info("leading")
 	s.leading.Store(true)
+	s.watch.kick() // may this server lead?
 	var beside sync.WaitGroup
 	beside.Go(func() { s.keepHouse(ctx) })
-	beside.Go(func() { s.followMedian(ctx, log) })
 	s.sched.Run(ctx, term)
 	s.leading.Store(false)
 	beside.Wait()
@@ -122,11 +122,9 @@ func (s *Server) establish(ctx context.Context) error {
 	if err := s.node.Barrier(ctx); err != nil {
 		return err
 	}
-	offset, _, err := s.clockOffset(ctx)
-	if err != nil {
+	if err := s.agreeOnTime(ctx); err != nil {
 		return err
 	}
-	s.clock.anchor(offset)
 	if s.info().ClusterID != "" {
 		return nil
 	}

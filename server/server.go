@@ -48,6 +48,9 @@ type Server struct {
 	gossip   Membership
 	sched    *scheduler.Scheduler
 	clock    *clock
+	vouch    vouch
+	watch    clockWatch
+	alerts   alerts
 	sessions sessions
 
 	formMu   sync.Mutex             // guards what dir says of cluster and promise
@@ -70,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger.With("server", cfg.Name), boot: rand.Text(), clock: newClock(cfg.Host.Wall, cfg.Host.Mono),
+		cfg: cfg, log: cfg.Logger.With("server", cfg.Name), boot: rand.Text(), clock: newClock(cfg.Host),
 		ready: make(chan struct{}), failed: make(chan error, 8),
 		pauses: make(chan pause),
 	}
@@ -117,6 +120,7 @@ func (s *Server) open() (err error) {
 	if err = s.openRaft(); err != nil {
 		return err
 	}
+	s.watch.begin(s)
 	if f := s.dir.id.Forming; f != nil && s.node.HasState() {
 		s.setClusterID(f.ClusterID)
 	}
@@ -148,7 +152,7 @@ func (s *Server) raftConfig() raftnode.Config {
 	return raftnode.Config{
 		Name: s.cfg.Name, Address: s.cfg.advertiseRPC(), DataDir: s.cfg.DataDir, Logger: s.log, Home: s.home,
 		Listener: s.gate, Dial: s.dialRaft, Resolve: s.resolve, Peers: peerCalls{s},
-		Now: s.clock.stamp, Events: s.onEvents, Restored: s.sched.Reset, Fatal: s.fatal,
+		Now: s.stamp, Attest: s.attest, Events: s.onEvents, Restored: s.onRestored, Fatal: s.fatal,
 		ElectionTimeout: s.cfg.electionTimeout(),
 		SnapshotBytes:   s.cfg.SnapshotBytes, TrailingBytes: s.cfg.TrailingBytes,
 	}
@@ -202,6 +206,8 @@ func (s *Server) Run(ctx context.Context) error {
 	run("forming the cluster", func() error { return s.form(work) })
 	run("recording the cluster", func() error { return s.watchCluster(work) })
 	run("waiting for readiness", func() error { s.awaitReady(work); return nil })
+	run("watching the clock", func() error { s.watchClock(work); return nil })
+	run("raising alerts", func() error { s.sendAlerts(work); return nil })
 	run("watching the disk", func() error { s.watchDisk(work); return nil })
 	run("comparing states", func() error { s.compareSums(work); return nil })
 	run("http", func() error {
