@@ -39,12 +39,10 @@ func (a *api) getStats(r *request) error {
 	}
 	err := a.read(r, func(v fsm.Reader) error {
 		out.Tasks = showCounts(fsm.CountTasks(v, out.Namespace))
-		all := fsm.CountTasks(v, "")
-		out.Busy = int(all[job.Dispatched] + all[job.Running])
 		return eachWorker(v, func(w fsm.Worker) {
-			opinion, seen := a.backend.Liveness(w.Name)
-			shown := showWorker(w, 0, opinion, seen)
+			shown := a.describeWorker(v, w)
 			out.Workers[shown.State]++
+			out.Busy += shown.Running
 			if !w.Lost {
 				out.Slots += w.Slots
 			}

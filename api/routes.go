@@ -68,8 +68,9 @@ func taskRoutes() []route {
 		},
 		{
 			method: post, path: "/v1/tasks/:id/reschedule", handle: (*api).rescheduleTask,
-			summary: "Move a pending task to another time or priority",
-			body:    client.RescheduleRequest{}, answer: client.Task{}, statuses: ok,
+			summary: "Move a task that has not started to another time or priority; of an armed one reschedule_requested is " +
+				"set until its worker has given it back, or reschedule_too_late, where it had started",
+			body: client.RescheduleRequest{}, answer: client.Task{}, statuses: ok,
 		},
 	}
 }

@@ -83,8 +83,13 @@ func showTask(t fsm.Task, now int64) client.Task {
 		Worker:          t.Worker,
 		IdempotencyKey:  t.IdempotencyKey,
 		CancelRequested: t.CancelRequested,
-		App:             t.Policy.App,
-		Owner:           t.Policy.Owner,
+
+		Armed:               t.State == job.Dispatched && t.Due > now,
+		RescheduleRequested: t.Wished(),
+		RescheduleTooLate:   t.TooLate,
+
+		App:   t.Policy.App,
+		Owner: t.Policy.Owner,
 	}
 	if t.Started != 0 && t.Ended != 0 {
 		d := job.Duration(time.Duration(t.Ended-t.Started) * time.Millisecond)
@@ -158,9 +163,9 @@ const (
 // it is lost is decided by its lease and is state; gossip is a hint, so a
 // worker that only gossip calls lost is suspect. But one that said goodbye to
 // gossip has stopped: nobody else can say that.
-func showWorker(w fsm.Worker, running int, opinion string, seen time.Time) client.Worker {
+func showWorker(w fsm.Worker, running, armed int, opinion string, seen time.Time) client.Worker {
 	out := client.Worker{
-		Name: w.Name, Address: w.Address, State: workerAlive, Running: running, Slots: w.Slots,
+		Name: w.Name, Address: w.Address, State: workerAlive, Running: running, Armed: armed, Slots: w.Slots,
 		Labels: w.Labels, Version: w.Version, StartedAt: instant(w.Registered),
 	}
 	switch {

@@ -8,13 +8,21 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// maxRunning bounds the attempts counted for one worker.
-const maxRunning = 10_000
+// maxHeld bounds the attempts counted for one worker.
+const maxHeld = 20_000
 
 // describeWorker joins state and liveness.
 func (a *api) describeWorker(v fsm.Reader, w fsm.Worker) client.Worker {
 	opinion, seen := a.backend.Liveness(w.Name)
-	return showWorker(w, len(fsm.ListActive(v, w.Name, maxRunning)), opinion, seen)
+	running, armed, now := 0, 0, a.backend.Now()
+	for _, held := range fsm.ListActive(v, w.Name, maxHeld) {
+		if !held.Running && held.Due > now {
+			armed++
+		} else {
+			running++
+		}
+	}
+	return showWorker(w, running, armed, opinion, seen)
 }
 
 func (a *api) workerPage(v fsm.Reader, cursor string, limit int) (client.WorkerList, error) {

@@ -39,31 +39,37 @@ type BatchResponse struct {
 
 // Task is a task as the API shows it. Absent times have not come yet.
 type Task struct {
-	ID              string          `json:"id"`
-	Namespace       string          `json:"namespace"`
-	Job             string          `json:"job,omitempty"`
-	Executor        *job.Executor   `json:"executor,omitempty"` // of a task without job; shown for one task, not in lists
-	State           string          `json:"state"`
-	Priority        string          `json:"priority"`
-	ExecuteTime     *time.Time      `json:"execute_time,omitempty"` // of the next or latest attempt
-	CreatedAt       time.Time       `json:"created_at"`
-	DispatchedAt    *time.Time      `json:"dispatched_at,omitempty"`
-	StartedAt       *time.Time      `json:"started_at,omitempty"`
-	FinishedAt      *time.Time      `json:"finished_at,omitempty"`
-	Duration        *job.Duration   `json:"duration,omitempty"` // started to finished
-	ExitCode        *int            `json:"exit_code,omitempty"`
-	RetryCount      int             `json:"retry_count"`
-	MaxRetries      int             `json:"max_retries"`
-	LastError       string          `json:"last_error,omitempty"`
-	Attempt         int             `json:"attempt"`
-	Worker          string          `json:"worker,omitempty"`
-	WorkerAddress   string          `json:"worker_address,omitempty"`
-	IdempotencyKey  string          `json:"idempotency_key,omitempty"`
-	CancelRequested bool            `json:"cancel_requested,omitempty"`
-	Deduplicated    bool            `json:"deduplicated,omitempty"` // in the answer of a submit
-	App             string          `json:"app,omitempty"`
-	Owner           string          `json:"owner,omitempty"`
-	Payload         json.RawMessage `json:"payload,omitempty"` // shown for one task, not in lists
+	ID              string        `json:"id"`
+	Namespace       string        `json:"namespace"`
+	Job             string        `json:"job,omitempty"`
+	Executor        *job.Executor `json:"executor,omitempty"` // of a task without job; shown for one task, not in lists
+	State           string        `json:"state"`
+	Priority        string        `json:"priority"`
+	ExecuteTime     *time.Time    `json:"execute_time,omitempty"` // of the next or latest attempt
+	CreatedAt       time.Time     `json:"created_at"`
+	DispatchedAt    *time.Time    `json:"dispatched_at,omitempty"`
+	StartedAt       *time.Time    `json:"started_at,omitempty"`
+	FinishedAt      *time.Time    `json:"finished_at,omitempty"`
+	Duration        *job.Duration `json:"duration,omitempty"` // started to finished
+	ExitCode        *int          `json:"exit_code,omitempty"`
+	RetryCount      int           `json:"retry_count"`
+	MaxRetries      int           `json:"max_retries"`
+	LastError       string        `json:"last_error,omitempty"`
+	Attempt         int           `json:"attempt"`
+	Worker          string        `json:"worker,omitempty"`
+	WorkerAddress   string        `json:"worker_address,omitempty"`
+	IdempotencyKey  string        `json:"idempotency_key,omitempty"`
+	CancelRequested bool          `json:"cancel_requested,omitempty"`
+	// Armed: dispatched ahead of execute_time; the worker starts it at that time.
+	Armed bool `json:"armed,omitempty"`
+	// RescheduleRequested: an armed task is to be moved, once its worker gives it back.
+	RescheduleRequested bool `json:"reschedule_requested,omitempty"`
+	// RescheduleTooLate: a requested move did not happen, since the attempt had started.
+	RescheduleTooLate bool            `json:"reschedule_too_late,omitempty"`
+	Deduplicated      bool            `json:"deduplicated,omitempty"` // in the answer of a submit
+	App               string          `json:"app,omitempty"`
+	Owner             string          `json:"owner,omitempty"`
+	Payload           json.RawMessage `json:"payload,omitempty"` // shown for one task, not in lists
 }
 
 // TaskList is a page of tasks.
@@ -104,7 +110,7 @@ type AttemptList struct {
 	Attempts []Attempt `json:"attempts"`
 }
 
-// RescheduleRequest moves a pending task.
+// RescheduleRequest moves a task that has not started.
 type RescheduleRequest struct {
 	ExecuteTime string        `json:"execute_time,omitempty"`
 	Delay       *job.Duration `json:"delay,omitempty"`
@@ -139,6 +145,7 @@ type Worker struct {
 	Address   string            `json:"address,omitempty"`
 	State     string            `json:"state"` // alive, draining, suspect, lost or, after an orderly stop, stopped
 	Running   int               `json:"running"`
+	Armed     int               `json:"armed"` // dispatched ahead of their time: they hold no slot yet
 	Slots     int               `json:"slots"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Version   string            `json:"version,omitempty"`

@@ -137,11 +137,7 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	if task.Executor != nil {
 		t.pair("Runs", describe(*task.Executor))
 	}
-	state := task.State
-	if task.CancelRequested && !client.Ended(state) {
-		state += ", cancel requested"
-	}
-	t.pair("State", state)
+	t.pair("State", stateOf(task))
 	t.pair("Priority", task.Priority)
 	t.pair("App", task.App)
 	t.pair("Owner", task.Owner)
@@ -165,6 +161,25 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Output", cut(text(attempts[len(attempts)-1].Output), 200))
 	t.gap()
 	attemptTable(t, attempts)
+}
+
+// stateOf is a task's state with what was asked of it and has not happened yet.
+func stateOf(task client.Task) string {
+	state := task.State
+	if task.Armed {
+		state += ", armed at " + task.Worker
+	}
+	switch {
+	case client.Ended(task.State):
+	case task.CancelRequested:
+		state += ", cancel requested"
+	case task.RescheduleRequested:
+		state += ", reschedule requested"
+	}
+	if task.RescheduleTooLate {
+		state += ", reschedule came too late"
+	}
+	return state
 }
 
 // text writes a value that is JSON or was wrapped as a JSON string.
@@ -225,7 +240,8 @@ func newTaskCancel() *cobra.Command {
 		Use: "cancel ID", Short: "End a task that has not ended", Args: exactlyOne("ID"),
 		Long: `End a task that has not ended.
 
-A task that waits is cancelled at once. An attempt that runs is told to stop
+A task that waits is cancelled at once. One that its worker has been sent ahead
+of its time is not started; an attempt that runs is told to stop
 (TERM, then KILL when its grace is over); the task shows "cancel requested"
 until that is confirmed.`,
 		Example: `  axd task cancel 01KBN0Y2M80000000000000007 --reason "wrong file"`,
@@ -243,11 +259,7 @@ until that is confirmed.`,
 // printState answers a command that changed a task.
 func printState(cmd *cobra.Command, out outputFlag, task client.Task) error {
 	return out.print(cmd.OutOrStdout(), task, func(t *table) {
-		state := task.State
-		if task.CancelRequested && !client.Ended(state) {
-			state += ", cancel requested"
-		}
-		t.row(task.ID, state, clock(task.ExecuteTime, time.Now()))
+		t.row(task.ID, stateOf(task), clock(task.ExecuteTime, time.Now()))
 	})
 }
 
@@ -257,6 +269,11 @@ func newTaskReschedule() *cobra.Command {
 	var delay durationFlag
 	cmd := &cobra.Command{
 		Use: "reschedule ID", Short: "Move a waiting task to another time or priority", Args: exactlyOne("ID"),
+		Long: `Move a waiting task to another time or priority.
+
+A task that its worker has been sent ahead of its time is asked back first and
+shows "reschedule requested" until then. Where it started meanwhile, it stays as
+it was and shows "reschedule came too late".`,
 		Example: `  axd task reschedule 01KBN0Y2M80000000000000007 --delay 10m
   axd task reschedule 01KBN0Y2M80000000000000007 --at 2026-12-01T02:00:00Z --priority high`,
 	}
