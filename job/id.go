@@ -80,6 +80,23 @@ func (t Token) Compare(o Token) int {
 // so that a guarded resource can compare them as text.
 func (t Token) String() string { return fmt.Sprintf("%08x%016x%08x", t.Epoch, t.Index, t.Offset) }
 
+// Bytes returns the 16 bytes that String writes as digits.
+func (t Token) Bytes() (b [16]byte) {
+	binary.BigEndian.PutUint32(b[0:4], t.Epoch)
+	binary.BigEndian.PutUint64(b[4:12], t.Index)
+	binary.BigEndian.PutUint32(b[12:16], t.Offset)
+	return b
+}
+
+// TokenOf is the token of what Bytes returns.
+func TokenOf(b [16]byte) Token {
+	return Token{
+		Epoch:  binary.BigEndian.Uint32(b[0:4]),
+		Index:  binary.BigEndian.Uint64(b[4:12]),
+		Offset: binary.BigEndian.Uint32(b[12:16]),
+	}
+}
+
 // MarshalText implements encoding.TextMarshaler.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
@@ -95,9 +112,5 @@ func ParseToken(s string) (Token, error) {
 	if err != nil || len(b) != 16 {
 		return Token{}, Invalid("token", "must be 32 hexadecimal digits", s)
 	}
-	return Token{
-		Epoch:  binary.BigEndian.Uint32(b[0:4]),
-		Index:  binary.BigEndian.Uint64(b[4:12]),
-		Offset: binary.BigEndian.Uint32(b[12:16]),
-	}, nil
+	return TokenOf([16]byte(b)), nil
 }

@@ -95,7 +95,7 @@ func BenchmarkCallParallel(b *testing.B) {
 
 func BenchmarkNotify(b *testing.B) {
 	c := benchPair(b, func(context.Context, *Request) (any, error) { return nil, nil })
-	msg := &Started{Ref: Ref{Namespace: "default", Token: "0123456789abcdef0123456789abcdef"}, AtMS: 1}
+	msg := &Started{Items: []StartedItem{{Ref: Ref{Namespace: "default", Token: Token{1}}, AtMS: 1}}}
 	for b.Loop() {
 		if err := c.Notify(b.Context(), MethodWorkerStarted, msg); err != nil {
 			b.Fatal(err)

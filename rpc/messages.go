@@ -1,11 +1,23 @@
 package rpc
 
+import "bytes"
+
+// Token is a fencing token on the wire: epoch, log index and offset, big-endian.
+// Of one task's tokens the later is the greater.
+type Token [16]byte
+
+// IsZero reports whether it names no attempt.
+func (t Token) IsZero() bool { return t == Token{} }
+
+// Compare orders two tokens of one task.
+func (t Token) Compare(o Token) int { return bytes.Compare(t[:], o[:]) }
+
 // Ref names an attempt on the wire.
 type Ref struct {
-	Namespace string   `msgpack:"n"`
-	ID        [16]byte `msgpack:"i"`
-	Attempt   uint32   `msgpack:"a"`
-	Token     string   `msgpack:"k"` // 32 hexadecimal digits
+	Namespace string
+	ID        [16]byte
+	Attempt   uint32
+	Token     Token
 }
 
 // The methods of a worker's session. The worker dials; both sides call.
@@ -90,17 +102,17 @@ type Dispatch struct {
 // cluster's clock is armed: the worker holds it without a slot and starts it by
 // its own timer when it is due, if its lease holds and a slot is free then.
 type DispatchItem struct {
-	Ref          Ref    `msgpack:"r"`
-	Job          string `msgpack:"j,omitempty"`
-	JobVersion   uint64 `msgpack:"v,omitempty"`
-	Executor     []byte `msgpack:"x"` // job.Executor as msgpack
-	Payload      []byte `msgpack:"p,omitempty"`
-	DueMS        int64  `msgpack:"d"`           // cluster clock
-	TimeoutMS    int64  `msgpack:"T,omitempty"` // 0: none
-	GraceMS      int64  `msgpack:"g,omitempty"`
-	SuccessCodes []int  `msgpack:"c,omitempty"`
-	Continue     bool   `msgpack:"n,omitempty"` // on_disconnect: continue
-	MaxRetries   int    `msgpack:"m,omitempty"`
+	Ref          Ref
+	Job          string
+	JobVersion   uint64
+	Executor     []byte // job.Executor as msgpack
+	Payload      []byte
+	DueMS        int64 // cluster clock
+	TimeoutMS    int64 // 0: none
+	GraceMS      int64
+	SuccessCodes []int
+	Continue     bool // on_disconnect: continue
+	MaxRetries   int
 }
 
 // The reasons of a Kill.
@@ -122,23 +134,40 @@ type Revoke struct {
 	Refs []Ref `msgpack:"r"`
 }
 
-// Started reports that an attempt runs; times are by the cluster's clock.
+// Started reports attempts that run for a while; times are by the cluster's clock.
 type Started struct {
-	Ref  Ref   `msgpack:"r"`
-	AtMS int64 `msgpack:"a"`
+	Items []StartedItem
 }
 
-// Finished reports how an attempt ended. The worker keeps it on disk and sends
+// StartedItem is one attempt that runs.
+type StartedItem struct {
+	Ref  Ref
+	AtMS int64
+}
+
+// Finished reports how attempts ended. The worker keeps each on disk and sends
 // it again until it is answered.
 type Finished struct {
-	Ref    Ref    `msgpack:"r"`
-	Result []byte `msgpack:"R"` // fsm.AttemptResult as msgpack, opaque here
+	Results []FinishedResult
 }
 
-// FinishedReply tells that the result is committed, or was refused for good.
-// Either way the worker forgets it.
+// FinishedResult is how one attempt ended.
+type FinishedResult struct {
+	Ref    Ref
+	Result []byte // fsm.AttemptResult as msgpack, opaque here
+}
+
+// FinishedReply tells what became of each result, by its place in the request.
+// A result that is not mentioned is committed.
 type FinishedReply struct {
-	Refused string `msgpack:"r,omitempty"` // why the result did not count
+	Refused []Refusal `msgpack:"r,omitempty"` // for good: the worker forgets it all the same
+	Again   []Refusal `msgpack:"a,omitempty"` // not committed, or not known to be: the worker sends it again
+}
+
+// Refusal is a result that did not count.
+type Refusal struct {
+	At  int    `msgpack:"i"`
+	Why string `msgpack:"y"`
 }
 
 // GiveBack returns attempts the worker did not start.
@@ -148,7 +177,7 @@ type GiveBack struct {
 	Free   int    `msgpack:"f"` // free slots now
 }
 
-// Follow asks for an attempt's output as it comes. Token may be empty: the
+// Follow asks for an attempt's output as it comes. Token may be zero: the
 // running attempt.
 type Follow struct {
 	Ref Ref `msgpack:"r"`

@@ -135,12 +135,11 @@ func (s *session) Revoke(attempts []scheduler.Held) {
 }
 
 func wireRef(r fsm.AttemptRef, attempt uint32) rpc.Ref {
-	return rpc.Ref{Namespace: r.Ref.Namespace, ID: r.Ref.ID, Attempt: attempt, Token: r.Token.String()}
+	return rpc.Ref{Namespace: r.Ref.Namespace, ID: r.Ref.ID, Attempt: attempt, Token: r.Token.Bytes()}
 }
 
-func attemptRef(r rpc.Ref) (fsm.AttemptRef, error) {
-	token, err := job.ParseToken(r.Token)
-	return fsm.AttemptRef{Ref: fsm.TaskRef{Namespace: r.Namespace, ID: r.ID}, Token: token}, err
+func attemptRef(r rpc.Ref) fsm.AttemptRef {
+	return fsm.AttemptRef{Ref: fsm.TaskRef{Namespace: r.Namespace, ID: r.ID}, Token: job.TokenOf(r.Token)}
 }
 
 // onHello opens a worker's session.
@@ -162,11 +161,7 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 		Offers: h.Kinds,
 	}
 	for _, held := range h.Held {
-		ref, err := attemptRef(held.Ref)
-		if err != nil {
-			return nil, err
-		}
-		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: ref, Attempt: held.Ref.Attempt, Finished: held.Finished})
+		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: attemptRef(held.Ref), Attempt: held.Ref.Attempt, Finished: held.Finished})
 	}
 	sess := newSession(r.Conn, &h, s.clock.NowMicros)
 	term, err := s.sched.Attach(ctx, sess, hello)
@@ -226,46 +221,6 @@ func (s *Server) onHeartbeat(ctx context.Context, r *rpc.Request) (any, error) {
 	return rpc.HeartbeatReply{Term: term, NowUS: s.clock.NowMicros()}, nil
 }
 
-// onStarted records that an attempt runs; a lost report is made good by the
-// finished one.
-func (s *Server) onStarted(r *rpc.Request) (any, error) {
-	var m rpc.Started
-	if err := r.Decode(&m); err != nil {
-		return nil, err
-	}
-	ref, err := attemptRef(m.Ref)
-	if err != nil {
-		return nil, err
-	}
-	s.proposeAsync(fsm.Started{AttemptRef: ref, At: m.AtMS}, func(fsm.Result, error) {})
-	return nil, nil
-}
-
-// onFinished commits a result; the worker forgets it only when answered.
-func (s *Server) onFinished(ctx context.Context, r *rpc.Request) (any, error) {
-	var m rpc.Finished
-	if err := r.Decode(&m); err != nil {
-		return nil, err
-	}
-	ref, err := attemptRef(m.Ref)
-	if err != nil {
-		return nil, err
-	}
-	var result fsm.AttemptResult
-	if err := msgpack.Unmarshal(m.Result, &result); err != nil {
-		return rpc.FinishedReply{Refused: "the result could not be decoded"}, nil
-	}
-	res, err := s.proposeHere(ctx, fsm.Finished{AttemptRef: ref, Result: result})
-	if err != nil {
-		return nil, s.notLeading(err)
-	}
-	var reply rpc.FinishedReply
-	if res.Err != nil {
-		reply.Refused = res.Err.Error()
-	}
-	return reply, nil
-}
-
 // onGiveBack returns attempts that the worker did not start, or had to end when it
 // stopped.
 func (s *Server) onGiveBack(ctx context.Context, r *rpc.Request) (any, error) {
@@ -279,11 +234,7 @@ func (s *Server) onGiveBack(ctx context.Context, r *rpc.Request) (any, error) {
 	}
 	cmd := fsm.GiveBack{Reason: m.Reason}
 	for _, ref := range m.Refs {
-		a, err := attemptRef(ref)
-		if err != nil {
-			return nil, err
-		}
-		cmd.Attempts = append(cmd.Attempts, a)
+		cmd.Attempts = append(cmd.Attempts, attemptRef(ref))
 	}
 	s.sched.Room(sess.name, m.Free)
 	if _, err := s.proposeHere(ctx, cmd); err != nil {

@@ -31,7 +31,7 @@ func newAlarm(clock func() time.Duration, injected bool) (alarm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a timer: %w", err)
 	}
-	return &kernelAlarm{clock: clock, timer: os.NewFile(uintptr(fd), "timer")}, nil //nolint:gosec // a file descriptor
+	return &kernelAlarm{clock: clock, timer: os.NewFile(uintptr(fd), "timer")}, nil
 }
 
 // kernelAlarm is a timer of the kernel on CLOCK_BOOTTIME. Go's own timers stop

@@ -12,8 +12,6 @@ import (
 	"github.com/axd-project/axd/rpc"
 )
 
-const startedDelay = 200 * time.Millisecond // an attempt that ends sooner tells its start with its result
-
 // ended is what an executor knows of an attempt's end.
 type ended struct {
 	outcome  job.Outcome
@@ -36,9 +34,10 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 		w.log.Error("dispatch refused", "reason", why)
 		return // it can't even be given back
 	}
-	a := &attempt{item: item, hub: newHub(&w.heads)}
+	a := &attempt{item: item}
+	var err error
 	why := ""
-	switch err := msgpack.Unmarshal(item.Executor, &a.executor); {
+	switch a.executor, err = w.known.decode(item.Executor); {
 	case err != nil:
 		why = "the executor could not be decoded; the worker may run an older axd: " + err.Error()
 	case !w.offers(a.executor):
@@ -48,7 +47,10 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 		w.giveBack(item.Ref, why)
 		return
 	}
-	if w.dir != nil {
+	if a.executor.Handler == "" {
+		a.hub = newHub(&w.heads)
+	}
+	if a.executor.Exec != nil {
 		a.dir = w.dir.attempt(item.Ref)
 	}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
@@ -81,11 +83,11 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 
 // checkRef guards what becomes a file name.
 func checkRef(ref rpc.Ref) string {
-	if !nameRule.MatchString(ref.Namespace) {
+	if job.ValidateName("namespace", ref.Namespace) != nil {
 		return "the namespace is malformed: " + job.Shorten(ref.Namespace)
 	}
-	if _, err := job.ParseToken(ref.Token); err != nil {
-		return err.Error()
+	if ref.Token.IsZero() {
+		return "the token is missing"
 	}
 	return ""
 }
@@ -128,7 +130,7 @@ func (w *Worker) kill(k rpc.Kill) {
 		return
 	}
 	a := w.table.find(k.Ref)
-	if a == nil || k.Ref.Token == "" {
+	if a == nil || k.Ref.Token.IsZero() {
 		w.log.Debug("kill of an attempt that isn't held", refAttrs(k.Ref, "")...)
 		return
 	}
@@ -161,18 +163,18 @@ func (w *Worker) runAttempt(a *attempt) {
 	defer w.table.running.Done()
 	defer a.cancel(nil)
 	e := w.perform(a)
+	w.watch.remove(a)
+	w.table.release(a)
 	s := spooled{Ref: a.item.Ref, GiveBack: e.giveBack}
 	if e.giveBack == "" {
 		s.Result = encodeResult(w.result(a, e))
 	}
 	// What never started need not be remembered: the leader sends it again.
 	if e.giveBack == "" || e.started != 0 {
-		if err := w.spool.put(s); err != nil {
-			w.log.Error("a result could not be written to disk and is kept in memory alone", "error", err)
-		}
+		w.keep(s)
 	}
 	w.logEnd(a, e)
-	next := w.table.settle(a, &s)
+	next := w.table.settle(a, s)
 	a.hub.close() // after settle: who followed waits for what is owed
 	if a.dir != "" {
 		if err := a.dir.remove(); err != nil {
@@ -184,11 +186,17 @@ func (w *Worker) runAttempt(a *attempt) {
 	}
 }
 
-// own spools a result that no executor made, and owes it.
-func (w *Worker) own(s spooled) {
-	if err := w.spool.put(s); err != nil {
-		w.log.Error("a result could not be written to disk and is kept in memory alone", "error", err)
+// keep puts what will be owed on disk, where there is one. Where that fails it is
+// in memory alone, as the journal says.
+func (w *Worker) keep(s spooled) {
+	if w.journal != nil {
+		_ = w.journal.put(s)
 	}
+}
+
+// own owes a result that no executor made.
+func (w *Worker) own(s spooled) {
+	w.keep(s)
 	w.table.add(s)
 }
 
@@ -201,7 +209,11 @@ func (w *Worker) perform(a *attempt) ended {
 		return unstarted(stopLease)
 	}
 	if a.dir != "" {
-		err := a.dir.take(startLock{Ref: a.item.Ref, MachineBoot: machineBoot(), WorkerBoot: w.boot})
+		ref := a.item.Ref
+		err := a.dir.take(startLock{
+			Namespace: ref.Namespace, ID: ref.ID, Attempt: ref.Attempt, Token: tokenOf(ref),
+			MachineBoot: machineBoot(), WorkerBoot: w.boot,
+		})
 		if err != nil {
 			// The table lets no attempt in twice, so a taken lock is a directory that
 			// could not be removed.
@@ -232,13 +244,22 @@ func unstarted(reason stopReason) ended {
 	return ended{outcome: outcomeOf(reason), err: "ended before it started: " + stopCause(reason).Error()}
 }
 
-// begun notes that an attempt runs since a local instant, and tells the leader
-// unless it ends at once.
+// begun notes that an attempt runs since a local instant.
 func (w *Worker) begun(a *attempt, at time.Duration) {
 	w.table.markStarted(a, w.startTime(a, at))
-	w.log.Info("attempt started", refAttrs(a.item.Ref, a.item.Job)...)
-	tell := time.AfterFunc(startedDelay, func() { w.tellStarted(a) })
-	context.AfterFunc(a.ctx, func() { tell.Stop() })
+	w.watch.add(a, at, &w.lease)
+	if level := a.logLevel(); w.log.Enabled(context.Background(), level) {
+		w.log.Log(context.Background(), level, "attempt started", refAttrs(a.item.Ref, a.item.Job)...)
+	}
+}
+
+// logLevel is at which the start and the good end of an attempt are logged. There
+// may be thousands of handlers' attempts in a second.
+func (a *attempt) logLevel() slog.Level {
+	if a.executor.Handler != "" {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
 }
 
 // startTime is an instant by the cluster's clock, in Unix ms. Nothing starts
@@ -276,53 +297,9 @@ func encodeResult(r rpc.AttemptResult) []byte {
 func (w *Worker) runInProcess(a *attempt, run func(*attempt) ended) ended {
 	started := w.cfg.Clock()
 	w.begun(a, started)
-	done := make(chan struct{})
-	guarded := make(chan struct{})
-	go func() {
-		defer close(guarded)
-		w.guard(a, started, done)
-	}()
 	e := run(a)
-	close(done)
-	<-guarded
 	e.started, e.ended = started, w.cfg.Clock()
 	return e
-}
-
-const guardNap = 250 * time.Millisecond // longest between two looks at the clock: Go's timers stop in suspend
-
-// guard stops an attempt of this process when its time is over.
-func (w *Worker) guard(a *attempt, started time.Duration, done <-chan struct{}) {
-	grace := time.Duration(a.item.GraceMS) * time.Millisecond
-	timeout := time.Duration(a.item.TimeoutMS) * time.Millisecond
-	for {
-		now, nap := w.cfg.Clock(), guardNap
-		if timeout > 0 {
-			if now >= started+timeout {
-				w.table.stop(a, stopTimeout)
-				return
-			}
-			nap = min(nap, started+timeout-now)
-		}
-		if !a.item.Continue {
-			term, _ := w.lease.ends(grace)
-			if now >= term {
-				w.table.stop(a, stopLease)
-				return
-			}
-			nap = min(nap, term-now)
-		}
-		timer := time.NewTimer(nap)
-		select {
-		case <-timer.C:
-		case <-done:
-			timer.Stop()
-			return
-		case <-a.ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
 }
 
 // success tells whether an exit code or status counts as success.
@@ -347,18 +324,21 @@ func refAttrs(ref rpc.Ref, jobName string) []any {
 }
 
 func (w *Worker) logEnd(a *attempt, e ended) {
+	level := a.logLevel()
+	if e.giveBack == "" && e.outcome != job.OutcomeSuccess {
+		level = slog.LevelWarn
+	}
+	if !w.log.Enabled(context.Background(), level) {
+		return
+	}
 	attrs := refAttrs(a.item.Ref, a.item.Job)
 	if e.giveBack != "" {
-		w.log.Info("attempt given back", append(attrs, "reason", e.giveBack)...)
+		w.log.Log(context.Background(), level, "attempt given back", append(attrs, "reason", e.giveBack)...)
 		return
 	}
 	attrs = append(attrs, "outcome", e.outcome.String(), "duration", e.ended-e.started)
 	if e.exitCode != nil {
 		attrs = append(attrs, "exit_code", *e.exitCode)
-	}
-	level := slog.LevelInfo
-	if e.outcome != job.OutcomeSuccess {
-		level = slog.LevelWarn
 	}
 	if e.err != "" {
 		attrs = append(attrs, "error", shorten(e.err, 200))

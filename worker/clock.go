@@ -125,6 +125,13 @@ func (l *lease) ends(grace time.Duration) (term, kill time.Duration) {
 	return leaseTerm(l.until, l.ttl, grace), l.until
 }
 
+// half is when the lease's second half begins: before it nothing is stopped.
+func (l *lease) half() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until - l.ttl/2
+}
+
 // leaseTerm is when TERM comes: a grace before the lease ends, but never in the
 // first half of the lease, where the next renewal is not late yet.
 func leaseTerm(until, ttl, grace time.Duration) time.Duration {

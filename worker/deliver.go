@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	maxSending    = 64                     // results that one session has in flight
-	maxGiveBacks  = 256                    // attempts in one give-back
-	sendTimeout   = 10 * time.Second       // for the leader to commit a result
-	resendPause   = 200 * time.Millisecond // after a result could not be sent, doubling
-	resendMax     = 5 * time.Second
-	startedNotify = time.Second // for the connection to take a notification
+	maxSending     = 8                      // messages of one session about what is owed that wait for an answer
+	maxResults     = 256                    // results in one message, or attempts in one give-back
+	maxResultBytes = 1 << 20                // of results in one message
+	sendTimeout    = 10 * time.Second       // for the leader to commit a result
+	resendPause    = 200 * time.Millisecond // after a result could not be sent, doubling
+	resendMax      = 5 * time.Second
+	startedNotify  = time.Second // for the connection to take a notification
 )
 
 func hostname() (string, error) { return os.Hostname() }
@@ -25,119 +26,135 @@ func hostname() (string, error) { return os.Hostname() }
 // it, since the previous one may have lost an answer.
 func (s *session) deliver(ctx context.Context) {
 	defer s.sending.Wait()
-	for ctx.Err() == nil {
-		entries := s.w.table.take(s, cap(s.room))
-		s.send(ctx, entries)
-		if len(entries) == cap(s.room) {
-			continue // there may be more
+	s.w.table.sendAgain()
+	for {
+		select { // what comes while all are on their way leaves in one message
+		case s.room <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		entries, more := s.w.table.take(maxResults, maxResultBytes)
+		if len(entries) > 0 {
+			s.sending.Go(func() {
+				defer func() { <-s.room }()
+				s.send(ctx, entries)
+			})
+		} else {
+			<-s.room
+		}
+		if more {
+			continue
 		}
 		select {
 		case <-s.w.table.changed:
 		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-// send starts sending entries: results one by one, give-backs together by
-// reason.
+// send sends entries of one kind again and again until each is answered, or the
+// session ends.
 func (s *session) send(ctx context.Context, entries []spooled) {
-	giveBacks := map[string][]rpc.Ref{}
-	for _, e := range entries {
-		if e.GiveBack != "" {
-			giveBacks[e.GiveBack] = append(giveBacks[e.GiveBack], e.Ref)
-			continue
+	for pause := resendPause; ctx.Err() == nil; pause = min(2*pause, resendMax) {
+		left, err := s.sendOnce(ctx, entries)
+		if ctx.Err() != nil || errors.Is(err, rpc.ErrClosed) {
+			return // the next session sends it
 		}
-		s.start(ctx, []rpc.Ref{e.Ref}, func(ctx context.Context) error { return s.sendResult(ctx, e) })
-	}
-	for why, refs := range giveBacks {
-		for len(refs) > 0 {
-			part := refs[:min(len(refs), maxGiveBacks)]
-			refs = refs[len(part):]
-			s.start(ctx, part, func(ctx context.Context) error {
-				free := s.w.table.counts().Free
-				return s.conn.Call(ctx, rpc.MethodWorkerGiveBack, rpc.GiveBack{Refs: part, Reason: why, Free: free}, nil)
-			})
+		var answer *rpc.Error
+		if errors.As(err, &answer) && answer.Code == string(job.CodeNoLeader) {
+			_ = s.conn.Close() // it leads no more
+			return
 		}
+		if len(left) == 0 {
+			return
+		}
+		s.w.log.Warn("results were not taken and are sent again", "results", len(left),
+			"task_id", job.ID(left[0].Ref.ID).String(), "error", err)
+		entries = left
+		sleep(ctx, jitter(pause))
 	}
 }
 
-// start sends in a goroutine of its own, again and again until it is answered
-// or the session ends.
-func (s *session) start(ctx context.Context, refs []rpc.Ref, call func(context.Context) error) {
-	select {
-	case s.room <- struct{}{}:
-	case <-ctx.Done():
-		return
-	}
-	s.sending.Go(func() {
-		defer func() { <-s.room }()
-		for pause := resendPause; ctx.Err() == nil; pause = min(2*pause, resendMax) {
-			err := s.attemptCall(ctx, call)
-			if err == nil {
-				s.w.acknowledged(refs)
-				return
-			}
-			if ctx.Err() != nil || errors.Is(err, rpc.ErrClosed) {
-				return // the next session sends it
-			}
-			var answer *rpc.Error
-			if errors.As(err, &answer) && answer.Code == string(job.CodeNoLeader) {
-				_ = s.conn.Close() // it leads no more
-				return
-			}
-			s.w.log.Warn("a result was not taken and is sent again", "task_id", job.ID(refs[0].ID).String(), "error", err)
-			sleep(ctx, jitter(pause))
-		}
-	})
-}
-
-func (s *session) attemptCall(ctx context.Context, call func(context.Context) error) error {
+// sendOnce sends entries and forgets what was taken. It returns the rest, and
+// why it was not taken.
+func (s *session) sendOnce(ctx context.Context, entries []spooled) (left []spooled, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return call(ctx)
+	if entries[0].GiveBack != "" {
+		if err := s.sendGiveBack(ctx, entries); err != nil {
+			return entries, err
+		}
+		s.w.acknowledged(entries)
+		return nil, nil
+	}
+	reply, err := s.sendResults(ctx, entries)
+	if err != nil {
+		return entries, err
+	}
+	for _, r := range reply.Refused {
+		if r.At >= 0 && r.At < len(entries) {
+			s.w.log.Warn("a result did not count", append(refAttrs(entries[r.At].Ref, ""), "reason", r.Why)...)
+		}
+	}
+	if len(reply.Again) == 0 {
+		s.w.acknowledged(entries)
+		return nil, nil
+	}
+	again := make(map[int]bool, len(reply.Again))
+	for _, r := range reply.Again {
+		again[r.At], err = true, errors.New(r.Why)
+	}
+	var taken []spooled
+	for i, e := range entries {
+		if again[i] {
+			left = append(left, e)
+		} else {
+			taken = append(taken, e)
+		}
+	}
+	s.w.acknowledged(taken)
+	return left, err
 }
 
-func (s *session) sendResult(ctx context.Context, e spooled) error {
-	var reply rpc.FinishedReply
-	if err := s.conn.Call(ctx, rpc.MethodWorkerFinished, rpc.Finished{Ref: e.Ref, Result: e.Result}, &reply); err != nil {
-		return err
+func (s *session) sendGiveBack(ctx context.Context, entries []spooled) error {
+	refs := make([]rpc.Ref, len(entries))
+	for i := range entries {
+		refs[i] = entries[i].Ref
 	}
-	if reply.Refused != "" {
-		s.w.log.Warn("a result did not count", append(refAttrs(e.Ref, ""), "reason", reply.Refused)...)
+	g := rpc.GiveBack{Refs: refs, Reason: entries[0].GiveBack, Free: s.w.table.counts().Free}
+	return s.conn.Call(ctx, rpc.MethodWorkerGiveBack, g, nil)
+}
+
+func (s *session) sendResults(ctx context.Context, entries []spooled) (reply rpc.FinishedReply, err error) {
+	m := rpc.Finished{Results: make([]rpc.FinishedResult, len(entries))}
+	for i := range entries {
+		m.Results[i] = rpc.FinishedResult{Ref: entries[i].Ref, Result: entries[i].Result}
 	}
-	return nil
+	err = s.conn.Call(ctx, rpc.MethodWorkerFinished, m, &reply)
+	return reply, err
 }
 
 // acknowledged forgets what the leader has taken for good.
-func (w *Worker) acknowledged(refs []rpc.Ref) {
-	for _, ref := range refs {
-		if err := w.spool.remove(ref); err != nil {
-			w.log.Warn("an acknowledged result stays on disk and is sent again after a restart", "error", err)
-		}
-		w.table.acknowledged(ref)
+func (w *Worker) acknowledged(entries []spooled) {
+	keys := make([]attemptKey, len(entries))
+	for i := range entries {
+		keys[i] = entries[i].key()
 	}
-}
-
-// tellStarted tells the leader that an attempt runs.
-func (w *Worker) tellStarted(a *attempt) {
-	w.table.mu.Lock()
-	held := w.table.attempts[keyOf(a.item.Ref)] == a
-	a.told = held
-	started := rpc.Started{Ref: a.item.Ref, AtMS: a.started}
-	w.table.mu.Unlock()
-	w.mu.Lock()
-	s := w.session
-	w.mu.Unlock()
-	if held && s != nil {
-		s.notifyStarted(started)
+	if w.journal != nil {
+		w.journal.forget(keys)
 	}
+	w.table.acknowledged(keys)
 }
 
 // notifyStarted may fail: the next session tells it again, and the result does too.
-func (s *session) notifyStarted(m rpc.Started) {
+func (s *session) notifyStarted(items []rpc.StartedItem) {
+	if len(items) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startedNotify)
 	defer cancel()
-	if err := s.conn.Notify(ctx, rpc.MethodWorkerStarted, m); err != nil {
-		s.w.log.Debug("start not reported", append(refAttrs(m.Ref, ""), "error", err)...)
+	if err := s.conn.Notify(ctx, rpc.MethodWorkerStarted, rpc.Started{Items: items}); err != nil {
+		s.w.log.Debug("starts not reported", "attempts", len(items), "error", err)
 	}
 }

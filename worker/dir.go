@@ -21,7 +21,8 @@ import (
 //	    process                 the command's first process
 //	    io/payload io/output    what the command reads and may write
 //	    work/                   the command's directory
-//	results/ID.TOKEN            a result that the leader has not acknowledged
+//	journal                     what the leader has not acknowledged
+//	journal.broken              the latest journal in which damage was found
 type dataDir struct {
 	root  string
 	file  *os.File // worker.json, held by flock
@@ -35,9 +36,16 @@ type dirOwner struct {
 
 // startLock is the content of an attempt's lock file.
 type startLock struct {
-	Ref         rpc.Ref `json:"ref"`
-	MachineBoot string  `json:"machine_boot"`
-	WorkerBoot  string  `json:"worker_boot"`
+	Namespace   string    `json:"namespace"`
+	ID          job.ID    `json:"id"`
+	Attempt     uint32    `json:"attempt"`
+	Token       job.Token `json:"token"`
+	MachineBoot string    `json:"machine_boot"`
+	WorkerBoot  string    `json:"worker_boot"`
+}
+
+func (l *startLock) ref() rpc.Ref {
+	return rpc.Ref{Namespace: l.Namespace, ID: l.ID, Attempt: l.Attempt, Token: rpc.Token(l.Token.Bytes())}
 }
 
 // openDir takes the directory for a worker of this name, or says who has it.
@@ -46,7 +54,7 @@ func openDir(root, name string) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	for _, dir := range []string{root, filepath.Join(root, "attempts"), filepath.Join(root, "results")} {
+	for _, dir := range []string{root, filepath.Join(root, "attempts")} {
 		if err := os.MkdirAll(dir, dirMode()); err != nil {
 			return nil, fmt.Errorf("make data directory: %w", err)
 		}
@@ -130,7 +138,9 @@ func (d *dataDir) attempt(ref rpc.Ref) attemptDir {
 	return attemptDir(filepath.Join(d.root, "attempts", ref.Namespace, refName(ref)))
 }
 
-func refName(ref rpc.Ref) string { return job.ID(ref.ID).String() + "." + ref.Token }
+func refName(ref rpc.Ref) string { return job.ID(ref.ID).String() + "." + tokenOf(ref).String() }
+
+func tokenOf(ref rpc.Ref) job.Token { return job.TokenOf(ref.Token) }
 
 func (a attemptDir) lock() string    { return filepath.Join(string(a), "lock") }
 func (a attemptDir) process() string { return filepath.Join(string(a), "process") }

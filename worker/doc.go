@@ -17,6 +17,14 @@
 // sent. TERM comes a grace before its end, but not in its first half; KILL comes
 // at its end. Jobs that say on_disconnect: continue are spared.
 //
+// # When an attempt starts
+//
+// At once if it is due. One that is due later is armed: it waits without a slot,
+// and starts when the cluster's clock has certainly reached its time, by what the
+// leader's messages prove of it. The lease must hold at that instant and a slot
+// be free, else it is given back. What is armed starts in time though the leader
+// has died.
+//
 // # The supervisor
 //
 // Commands belong to a small process of their own (SupervisorMain), which knows
@@ -30,11 +38,11 @@
 //
 // # What is on disk
 //
-// With a data directory, each attempt has a start lock, made before anything
-// runs, and each result stays in a spool until the leader has committed it. A
-// worker that starts kills what its earlier life left, and reports as lost what
-// has no result. Start locks are not synced: they matter only while processes of
-// theirs may live.
+// With a data directory, each result stays in a journal until the leader has
+// committed it (docs/design/006-worker-journal.md), and each command has a start
+// lock, made before it runs. A worker that starts kills what its earlier life
+// left, and reports as lost what has no result. Start locks are not synced: they
+// matter only while processes of theirs may live.
 //
 // The package needs Linux.
 package worker

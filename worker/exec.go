@@ -162,7 +162,7 @@ func (w *Worker) environment(a *attempt, who *identity) []string {
 	env = append(env,
 		"AXD_TASK_ID="+job.ID(ref.ID).String(),
 		"AXD_ATTEMPT="+strconv.FormatUint(uint64(ref.Attempt), 10),
-		"AXD_FENCING_TOKEN="+ref.Token,
+		"AXD_FENCING_TOKEN="+tokenOf(ref).String(),
 		"AXD_PAYLOAD_FILE="+a.dir.payload(),
 		"AXD_EXECUTE_TIME="+job.FormatTime(a.item.DueMS),
 		"AXD_OUTPUT_FILE="+a.dir.output(),

@@ -42,7 +42,7 @@ AXD_WORKER=w1
 INHERITED=yes
 MINE=1
 %s/work
-`, item.Ref.Token, attempt, attempt, job.ID(item.Ref.ID), attempt)
+`, tokenOf(item.Ref), attempt, attempt, job.ID(item.Ref.ID), attempt)
 	if string(f.Stdout) != want {
 		t.Errorf("stdout:\n%s\nwant:\n%s", f.Stdout, want)
 	}
@@ -50,8 +50,7 @@ MINE=1
 		t.Errorf("got %+v", f)
 	}
 	eventually(t, 2*time.Second, "nothing is left on disk", func() bool {
-		results, _ := readNames(filepath.Join(dir, "results"))
-		return !exists(attempt) && len(results) == 0
+		return !exists(attempt) && len(journaled(t, dir)) == 0
 	})
 }
 
@@ -238,7 +237,9 @@ func TestResidueOfAnEarlierLifeIsKilled(t *testing.T) {
 	l := newLeader(t)
 	item := l.item(sh("true"))
 	a := d.attempt(item.Ref)
-	if err := a.take(startLock{Ref: item.Ref, MachineBoot: machineBoot()}); err != nil {
+	if err := a.take(startLock{
+		Namespace: item.Ref.Namespace, ID: item.Ref.ID, Attempt: 1, Token: tokenOf(item.Ref), MachineBoot: machineBoot(),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	// One process is known by its mark, one by its group alone.
@@ -343,7 +344,7 @@ func TestResultsOutliveARestart(t *testing.T) {
 	l.with(func() { l.refuse = &rpc.Error{Code: string(job.CodeOverloaded), Text: "full"} })
 	item := l.item(sh("echo kept; exit 3"))
 	l.dispatch(item)
-	eventually(t, 5*time.Second, "the result is on disk", func() bool { return exists(filepath.Join(dir, "results", refName(item.Ref))) })
+	eventually(t, 5*time.Second, "the result is on disk", func() bool { return len(journaled(t, dir)) == 1 })
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +355,7 @@ func TestResultsOutliveARestart(t *testing.T) {
 		t.Errorf("got %+v", f)
 	}
 	eventually(t, 2*time.Second, "it is forgotten", func() bool {
-		return w.Stats().Owed == 0 && !exists(filepath.Join(dir, "results", refName(item.Ref)))
+		return w.Stats().Owed == 0 && len(journaled(t, dir)) == 0
 	})
 }
 

@@ -23,7 +23,7 @@ func (w *Worker) follow(ctx context.Context, r *rpc.Request) error {
 	if err := r.Decode(&m); err != nil {
 		return err
 	}
-	ref, h := w.table.output(m.Ref)
+	ref, h := w.table.output(m.Ref, &w.heads)
 	if h == nil && w.table.unacknowledged(m.Ref) == nil {
 		ref, h = w.awaitOutput(ctx, m.Ref)
 	}
@@ -50,7 +50,7 @@ func (w *Worker) awaitOutput(ctx context.Context, ref rpc.Ref) (rpc.Ref, *hub) {
 	defer timer.Stop()
 	for {
 		arrival := w.table.arrival()
-		if found, h := w.table.output(ref); h != nil {
+		if found, h := w.table.output(ref, &w.heads); h != nil {
 			return found, h
 		}
 		select {

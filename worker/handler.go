@@ -17,13 +17,9 @@ func (w *Worker) runHandler(a *attempt) (e ended) {
 			e = failed(fmt.Sprintf("handler %s panicked: %v", a.executor.Handler, p))
 		}
 	}()
-	token, err := job.ParseToken(a.item.Ref.Token)
-	if err != nil {
-		return failed(err.Error())
-	}
 	output, err := w.handlers[a.executor.Handler](a.ctx, Task{
 		ID: job.ID(a.item.Ref.ID), Namespace: a.item.Ref.Namespace, Job: a.item.Job,
-		Attempt: int(a.item.Ref.Attempt), Token: token, Payload: a.item.Payload,
+		Attempt: int(a.item.Ref.Attempt), Token: tokenOf(a.item.Ref), Payload: a.item.Payload,
 		Due: time.UnixMilli(a.item.DueMS), Late: max(w.clock.at(w.cfg.Clock())-a.due(), 0),
 	})
 	return w.judge(a, output, err)

@@ -119,6 +119,6 @@ func (c *webClient) request(ctx context.Context, a *attempt) (*http.Request, err
 	// The guard's headers are not the job's to change.
 	h.Set("Axd-Task-Id", job.ID(ref.ID).String())
 	h.Set("Axd-Attempt", strconv.FormatUint(uint64(ref.Attempt), 10))
-	h.Set("Axd-Fencing-Token", ref.Token)
+	h.Set("Axd-Fencing-Token", tokenOf(ref).String())
 	return request, nil
 }

@@ -71,7 +71,7 @@ func TestHTTPRequest(t *testing.T) {
 		t.Errorf("got %s %s to %s", r.Method, body, r.Host)
 	}
 	for key, want := range map[string]string{
-		"Axd-Task-Id": id, "Idempotency-Key": id, "Axd-Attempt": "1", "Axd-Fencing-Token": item.Ref.Token,
+		"Axd-Task-Id": id, "Idempotency-Key": id, "Axd-Attempt": "1", "Axd-Fencing-Token": tokenOf(item.Ref).String(),
 		"X-Mine": "1", "Content-Type": "application/json", "User-Agent": "axd",
 	} {
 		if got := r.Header.Get(key); got != want {

@@ -234,8 +234,12 @@ func (h *hub) tell(least int64) {
 	}
 }
 
-// close ends every follower once it has read what waits for it.
+// close ends every follower once it has read what waits for it. Without a hub
+// there are none.
 func (h *hub) close() {
+	if h == nil {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true

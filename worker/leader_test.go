@@ -30,7 +30,7 @@ type leader struct {
 	stop func()
 
 	hellos    chan rpc.WorkerHello
-	started   chan rpc.Started
+	started   chan rpc.StartedItem
 	finished  chan finish
 	giveBacks chan rpc.GiveBack
 
@@ -44,6 +44,7 @@ type leader struct {
 	ahead        time.Duration // of the test's clock, the cluster's
 	heard        time.Duration // when the last heartbeat came, CLOCK_BOOTTIME
 	refuse       error         // of results
+	verdict      func(rpc.Finished) rpc.FinishedReply
 	tokens       uint64
 	heartbeats   int
 	closeOnFirst bool // the connection ends instead of the first result's answer
@@ -71,7 +72,7 @@ func newLeaderOn(t *testing.T, ln net.Listener) *leader {
 	t.Helper()
 	l := &leader{
 		t: t, addr: ln.Addr().String(), term: 1, ttl: longTTL,
-		hellos: make(chan rpc.WorkerHello, 64), started: make(chan rpc.Started, 64),
+		hellos: make(chan rpc.WorkerHello, 64), started: make(chan rpc.StartedItem, 64),
 		finished: make(chan finish, 1024), giveBacks: make(chan rpc.GiveBack, 64),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,7 +127,9 @@ func (l *leader) handle(ctx context.Context, r *rpc.Request) (any, error) {
 	case rpc.MethodWorkerStarted:
 		var m rpc.Started
 		err := r.Decode(&m)
-		l.started <- m
+		for _, item := range m.Items {
+			l.started <- item
+		}
 		return nil, err
 	case rpc.MethodWorkerFinished:
 		return l.onFinished(r)
@@ -160,16 +163,21 @@ func (l *leader) onFinished(r *rpc.Request) (any, error) {
 	if err := r.Decode(&m); err != nil {
 		return nil, err
 	}
-	f := finish{Ref: m.Ref}
-	if err := msgpack.Unmarshal(m.Result, &f.AttemptResult); err != nil {
-		return nil, err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse != nil {
 		return nil, l.refuse
 	}
-	l.finished <- f
+	for _, result := range m.Results {
+		f := finish{Ref: result.Ref}
+		if err := msgpack.Unmarshal(result.Result, &f.AttemptResult); err != nil {
+			return nil, err
+		}
+		l.finished <- f
+	}
+	if l.verdict != nil {
+		return l.verdict(m), nil
+	}
 	if l.closeOnFirst {
 		l.closeOnFirst = false
 		_ = r.Conn.Close()
@@ -192,7 +200,7 @@ func (l *leader) item(x job.Executor, change ...func(*rpc.DispatchItem)) rpc.Dis
 	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixNano()))
 	binary.BigEndian.PutUint64(id[8:], n)
 	item := rpc.DispatchItem{
-		Ref: rpc.Ref{Namespace: "default", ID: id, Attempt: 1, Token: job.Token{Index: n}.String()},
+		Ref: rpc.Ref{Namespace: "default", ID: id, Attempt: 1, Token: job.Token{Index: n}.Bytes()},
 		Job: "test", Executor: b, Payload: []byte(`{"a":1}`), DueMS: time.Now().UnixMilli(), GraceMS: 200,
 	}
 	for _, set := range change {

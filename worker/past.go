@@ -54,7 +54,7 @@ func (p *pastOutputs) find(ref rpc.Ref) *hub {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, is := range p.kept {
-		if is.hub != nil && refName(is.ref) == refName(ref) {
+		if is.hub != nil && attemptOf(is.ref) == attemptOf(ref) {
 			return is.hub
 		}
 	}

@@ -12,7 +12,7 @@ func TestOutputOfEndedAttemptsIsKeptForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var room headRoom
 		var p pastOutputs
-		ref := func(i int) rpc.Ref { return rpc.Ref{ID: [16]byte{byte(i)}, Token: "t"} }
+		ref := func(i int) rpc.Ref { return rpc.Ref{ID: [16]byte{byte(i)}, Token: rpc.Token{1}} }
 		with := func(text string) *hub {
 			h := newHub(&room)
 			if text != "" {

@@ -17,21 +17,22 @@ const residueLimit = 10 * time.Second // for the processes of an earlier life to
 type residue struct {
 	owed   []spooled // results to send again, lost attempts among them
 	killed int       // processes that were still there
-	broken []string  // result files that could not be read
 }
 
 // clearResidue ends what an earlier life left running, before any work is
 // taken: an attempt that has no result becomes lost.
-func (d *dataDir) clearResidue() (residue, error) {
-	results := spool{filepath.Join(d.root, "results")}
-	owed, broken, err := results.load()
-	if err != nil {
-		return residue{}, err
+func (d *dataDir) clearResidue(found recovered, put func(spooled) error) (residue, error) {
+	r := residue{owed: found.owed}
+	settled := make(map[attemptKey]bool, len(found.owed))
+	for _, e := range found.owed {
+		settled[e.key()] = true
 	}
-	r := residue{owed: owed, broken: broken}
-	settled := make(map[string]bool, len(owed))
-	for _, e := range owed {
-		settled[refName(e.Ref)] = true
+	lose := func(ref rpc.Ref) error {
+		e := spooled{Ref: ref, Result: encodeResult(rpc.AttemptResult{
+			Outcome: uint8(job.OutcomeLost), Error: "the worker restarted while the attempt ran",
+		})}
+		r.owed = append(r.owed, e)
+		return put(e)
 	}
 	left, err := d.leftAttempts()
 	if err != nil {
@@ -48,17 +49,18 @@ func (d *dataDir) clearResidue() (residue, error) {
 	}
 	r.killed = killResidue(marks, residueLimit)
 	for _, l := range left {
-		if l.known && !settled[refName(l.lock.Ref)] {
-			e := spooled{Ref: l.lock.Ref, Result: encodeResult(rpc.AttemptResult{
-				Outcome: uint8(job.OutcomeLost), Error: "the worker restarted while the attempt ran",
-			})}
-			if err := results.put(e); err != nil {
+		if l.known && !settled[attemptOf(l.lock.ref())] {
+			if err := lose(l.lock.ref()); err != nil {
 				return residue{}, err
 			}
-			r.owed = append(r.owed, e)
 		}
 		if err := l.dir.remove(); err != nil {
 			return residue{}, fmt.Errorf("remove attempt of an earlier life: %w", err)
+		}
+	}
+	for _, ref := range found.running { // they ended with the process
+		if err := lose(ref); err != nil {
+			return residue{}, err
 		}
 	}
 	return r, nil
@@ -87,7 +89,7 @@ func (d *dataDir) leftAttempts() ([]leftAttempt, error) {
 			l := leftAttempt{dir: attemptDir(filepath.Join(base, ns, name))}
 			// A lock cut short means that the worker died before it started anything.
 			if b, err := os.ReadFile(l.dir.lock()); err == nil {
-				l.known = json.Unmarshal(b, &l.lock) == nil && refName(l.lock.Ref) == name
+				l.known = json.Unmarshal(b, &l.lock) == nil && refName(l.lock.ref()) == name
 			}
 			if b, err := os.ReadFile(l.dir.process()); err == nil && json.Unmarshal(b, &l.leader) != nil {
 				l.leader = process{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -44,13 +43,11 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	// The session outlives ctx: a drain needs it.
 	sessions, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	if w.alarm, err = newAlarm(w.cfg.Clock, w.injected); err != nil {
+	stop, err := w.startTimers()
+	if err != nil {
 		return err
 	}
-	var starting sync.WaitGroup
-	starting.Go(w.startArmed)
-	defer starting.Wait()
-	defer w.alarm.close()
+	defer stop()
 	kept := make(chan error, 1)
 	go func() { kept <- w.keepSession(sessions) }()
 	var taken error
@@ -62,6 +59,26 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	err = w.drain()
 	cancel()
 	return errors.Join(taken, err, <-kept)
+}
+
+// startTimers starts what acts by the clock: the start of armed attempts, and the
+// watch over those that run.
+func (w *Worker) startTimers() (stop func(), err error) {
+	if w.alarm, err = newAlarm(w.cfg.Clock, w.injected); err != nil {
+		return nil, err
+	}
+	if w.watch.alarm, err = newAlarm(w.cfg.Clock, w.injected); err != nil {
+		w.alarm.close()
+		return nil, err
+	}
+	var running sync.WaitGroup
+	running.Go(w.startArmed)
+	running.Go(w.keepWatch)
+	return func() {
+		w.alarm.close()
+		w.watch.alarm.close()
+		running.Wait()
+	}, nil
 }
 
 // open takes the data directory and settles what an earlier life left there.
@@ -77,13 +94,27 @@ func (w *Worker) open() error {
 	if err != nil {
 		return err
 	}
-	w.dir, w.spool, w.clusterName = dir, spool{filepath.Join(dir.root, "results")}, dir.owner.ClusterID
-	left, err := dir.clearResidue()
-	if err != nil {
-		return errors.Join(err, dir.close())
+	w.dir, w.clusterName = dir, dir.owner.ClusterID
+	if err := w.settlePast(); err != nil {
+		return errors.Join(err, w.closeDir())
 	}
-	for _, path := range left.broken {
-		w.log.Error("a result file can't be read and was set aside", "file", path)
+	return nil
+}
+
+// settlePast settles what an earlier life left in the data directory.
+func (w *Worker) settlePast() error {
+	j, found, err := openJournal(w.dir.root, w.log)
+	if err != nil {
+		return err
+	}
+	w.journal = j
+	go j.run()
+	if found.damaged > 0 {
+		w.log.Error("the journal of results is damaged: results may be lost", "bytes", found.damaged, "kept_as", j.path+brokenName)
+	}
+	left, err := w.dir.clearResidue(found, j.put)
+	if err != nil {
+		return err
 	}
 	for _, e := range left.owed {
 		w.table.add(e)
@@ -92,6 +123,13 @@ func (w *Worker) open() error {
 		w.log.Info("an earlier life of this worker is settled", "results", len(left.owed), "processes_killed", left.killed)
 	}
 	return nil
+}
+
+func (w *Worker) closeDir() error {
+	if w.journal != nil {
+		w.journal.close()
+	}
+	return w.dir.close()
 }
 
 func (w *Worker) leaseOrder() renewOrder {
@@ -216,7 +254,7 @@ func (w *Worker) close() error {
 		w.web.close()
 	}
 	if w.dir != nil {
-		errs = append(errs, w.dir.close())
+		errs = append(errs, w.closeDir())
 	}
 	return errors.Join(errs...)
 }

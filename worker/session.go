@@ -299,9 +299,7 @@ func (s *session) run(ctx context.Context) {
 	defer stop()
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.deliver(ctx) })
-	for _, started := range s.w.table.starts() {
-		s.notifyStarted(started)
-	}
+	s.notifyStarted(s.w.table.starts())
 	err := s.beat(ctx)
 	if ctx.Err() == nil {
 		s.w.log.Warn("session with the leader ended", "leader", s.conn.Peer().Name, "error", err)

@@ -318,7 +318,7 @@ func TestFollowStreams(t *testing.T) {
 	for i := range 2 {
 		ref := item.Ref
 		if i == 1 {
-			ref.Token = "" // whatever runs
+			ref.Token = rpc.Token{} // whatever runs
 		}
 		go func() {
 			var text bytes.Buffer

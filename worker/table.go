@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	maxOwed   = 16_384 // results and give-backs that wait for the leader; beyond it no work is taken
-	maxRecent = 16_384 // acknowledged attempts remembered, to drop a dispatch that comes late
+	maxOwed      = 16_384   // results and give-backs that wait for the leader; beyond it no work is taken
+	maxOwedBytes = 64 << 20 // of results, ditto
+	maxRecent    = 16_384   // acknowledged attempts remembered, to drop a dispatch that comes late
 )
 
 // taskKey names a task; a worker runs at most one attempt of each.
@@ -23,20 +24,31 @@ type taskKey struct {
 
 func keyOf(ref rpc.Ref) taskKey { return taskKey{ref.Namespace, job.ID(ref.ID)} }
 
+// attemptKey names an attempt.
+type attemptKey struct {
+	id    job.ID
+	token rpc.Token
+}
+
+func attemptOf(ref rpc.Ref) attemptKey { return attemptKey{job.ID(ref.ID), ref.Token} }
+
 // attempt is one dispatch that the worker holds. Fields below the line belong to
 // the table's lock.
 type attempt struct {
 	item     rpc.DispatchItem
 	executor job.Executor
-	dir      attemptDir // "" without a data directory
-	hub      *hub
+	dir      attemptDir      // of a command
 	ctx      context.Context // ends when the attempt must stop
 	cancel   context.CancelCauseFunc
+
+	watched watched
 
 	startKey time.Duration // while armed, what it waits for: Unix time, or a local instant where it is pinned
 	place    int           // in the queue of armed attempts
 	pinned   bool
+	hub      *hub // passes its output on; nil: there is none, and nobody follows
 	reason   stopReason
+	over     bool              // it has ended and has no slot; its result is not owed yet
 	started  int64             // cluster's Unix ms; 0: not yet
 	told     bool              // the leader was told of the start
 	next     *rpc.DispatchItem // a newer attempt of the task, to start when this one is dead
@@ -50,28 +62,23 @@ func (a *attempt) due() time.Duration { return time.Duration(a.item.DueMS) * tim
 type table struct {
 	slots int
 
-	running  sync.WaitGroup // a goroutine for each attempt; added to under the lock, so that a drain misses none
-	mu       sync.Mutex
-	attempts map[taskKey]*attempt
-	armed    armed
-	alarmAt  time.Duration    // when the alarm for armed attempts goes off
-	owed     map[string]*owed // by refName
-	recent   map[string]bool
-	order    [maxRecent]string // ring of recent
-	place    int
-	past     pastOutputs
-	draining bool
-	stats    Stats
-	changed  chan struct{} // room for one: something is owed, or nothing runs any more
-	arrived  chan struct{} // closed when the next attempt arrives; nil: nobody waits
-}
-
-// owed is a result or a give-back until the leader has acknowledged it.
-type owed struct {
-	spooled
-	session *session      // that sends it at the moment; nil: none
-	hub     *hub          // has what is kept of its output; nil: nothing
-	done    chan struct{} // closed once it is acknowledged
+	running   sync.WaitGroup // a goroutine for each attempt; added to under the lock, so that a drain misses none
+	mu        sync.Mutex
+	attempts  map[taskKey]*attempt
+	busy      int // slots that are taken
+	armed     armed
+	alarmAt   time.Duration // when the alarm for armed attempts goes off
+	owed      map[attemptKey]*owed
+	owedBytes int
+	unsent    []*owed // in the order in which they came
+	recent    map[attemptKey]struct{}
+	order     [maxRecent]attemptKey // ring of recent
+	place     int
+	past      pastOutputs
+	draining  bool
+	stats     Stats
+	changed   chan struct{} // room for one: something is owed
+	arrived   chan struct{} // closed when the next attempt arrives; nil: nobody waits
 }
 
 // Stats counts what a worker did since its start.
@@ -88,7 +95,7 @@ type Stats struct {
 
 func newTable(slots int) table {
 	return table{
-		slots: slots, attempts: map[taskKey]*attempt{}, owed: map[string]*owed{}, recent: map[string]bool{},
+		slots: slots, attempts: map[taskKey]*attempt{}, owed: map[attemptKey]*owed{}, recent: map[attemptKey]struct{}{},
 		armed: newArmed(), alarmAt: never, changed: make(chan struct{}, 1),
 	}
 }
@@ -101,10 +108,11 @@ func (t *table) signal() {
 }
 
 func (t *table) free() int {
-	if t.draining || len(t.owed) >= maxOwed {
+	ending := len(t.attempts) - t.busy
+	if t.draining || len(t.owed)+ending >= maxOwed || t.owedBytes >= maxOwedBytes {
 		return 0
 	}
-	return max(t.slots-len(t.attempts), 0)
+	return max(t.slots-t.busy, 0)
 }
 
 // verdict says what to do with a dispatched attempt.
@@ -126,16 +134,16 @@ const (
 func (t *table) accept(a *attempt, early bool) (v verdict, old *attempt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	name, key := refName(a.item.Ref), keyOf(a.item.Ref)
+	key := keyOf(a.item.Ref)
 	held, armed := t.attempts[key], t.armed.byTask[key]
 	switch {
-	case t.owed[name] != nil || t.recent[name], a.notNewer(held), a.notNewer(armed):
+	case t.ended(attemptOf(a.item.Ref)), a.notNewer(held), a.notNewer(armed):
 		t.stats.Duplicates++
 		return verdictDuplicate, held
 	case t.draining:
 		return verdictDraining, held
 	case held != nil:
-		if held.next == nil || held.next.Ref.Token < a.item.Ref.Token {
+		if held.next == nil || held.next.Ref.Token.Compare(a.item.Ref.Token) < 0 {
 			held.next = &a.item
 		}
 		return verdictReplace, held
@@ -162,12 +170,19 @@ func (t *table) accept(a *attempt, early bool) (v verdict, old *attempt) {
 
 // notNewer tells whether the attempt is not newer than one that is held.
 func (a *attempt) notNewer(held *attempt) bool {
-	return held != nil && a.item.Ref.Token <= held.item.Ref.Token
+	return held != nil && a.item.Ref.Token.Compare(held.item.Ref.Token) <= 0
+}
+
+// ended tells whether an attempt is over, as far as the table remembers.
+func (t *table) ended(key attemptKey) bool {
+	_, recently := t.recent[key]
+	return recently || t.owed[key] != nil
 }
 
 // hold gives an attempt a slot.
 func (t *table) hold(a *attempt) {
 	t.attempts[keyOf(a.item.Ref)] = a
+	t.busy++
 	t.running.Add(1)
 }
 
@@ -187,47 +202,29 @@ func (t *table) find(ref rpc.Ref) *attempt {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.attempts[keyOf(ref)]
-	if a == nil || ref.Token != "" && ref.Token != a.item.Ref.Token {
+	if a == nil || !ref.Token.IsZero() && ref.Token != a.item.Ref.Token {
 		return nil
 	}
 	return a
 }
 
 // output returns where an attempt's output is, and which attempt that is: of one
-// that runs, or that has ended a moment ago.
-func (t *table) output(ref rpc.Ref) (rpc.Ref, *hub) {
-	if a := t.find(ref); a != nil {
-		return a.item.Ref, a.hub
-	}
+// that is held, or that has ended a moment ago.
+func (t *table) output(ref rpc.Ref, room *headRoom) (rpc.Ref, *hub) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if a := t.armed.byTask[keyOf(ref)]; a != nil && (ref.Token == "" || ref.Token == a.item.Ref.Token) {
-		return a.item.Ref, a.hub
+	for _, a := range []*attempt{t.attempts[keyOf(ref)], t.armed.byTask[keyOf(ref)]} {
+		if a != nil && (ref.Token.IsZero() || ref.Token == a.item.Ref.Token) {
+			if a.hub == nil { // a handler has no output, but who follows waits for its end
+				a.hub = newHub(room)
+			}
+			return a.item.Ref, a.hub
+		}
 	}
 	if o := t.owing(ref); o != nil {
 		return o.Ref, o.hub
 	}
 	return ref, t.past.find(ref)
-}
-
-func (t *table) owing(ref rpc.Ref) *owed {
-	for _, o := range t.owed {
-		if keyOf(o.Ref) == keyOf(ref) && (ref.Token == "" || ref.Token == o.Ref.Token) {
-			return o
-		}
-	}
-	return nil
-}
-
-// unacknowledged returns what is closed when the leader has taken an attempt
-// that has ended; nil where nothing is owed for it.
-func (t *table) unacknowledged(ref rpc.Ref) <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if o := t.owing(ref); o != nil {
-		return o.done
-	}
-	return nil
 }
 
 // stop asks an attempt to end; the first reason counts.
@@ -280,77 +277,23 @@ func (t *table) startedAt(a *attempt) int64 {
 	return a.started
 }
 
-// settle ends an attempt: its slot is free, and what it came to is owed, before
-// the leader can hear of it. A newer attempt that waited is returned.
-func (t *table) settle(a *attempt, e *spooled) (next *rpc.DispatchItem) {
+// release frees the slot of an attempt that has ended. It stays in the table until
+// its result is owed.
+func (t *table) release(a *attempt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.over = true
+	t.busy--
+}
+
+// settle ends an attempt: what it came to is owed from now on. A newer attempt
+// that waited is returned.
+func (t *table) settle(a *attempt, e spooled) (next *rpc.DispatchItem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.attempts, keyOf(a.item.Ref))
-	if e != nil {
-		t.owe(*e)
-		t.owed[refName(e.Ref)].hub = a.hub
-	}
-	t.signal()
+	t.owe(e, a.hub)
 	return a.next
-}
-
-func (t *table) owe(e spooled) {
-	t.owed[refName(e.Ref)] = &owed{spooled: e, done: make(chan struct{})}
-	if e.GiveBack != "" {
-		t.stats.GivenBack++
-	} else {
-		t.stats.Finished++
-	}
-	t.signal()
-}
-
-// add notes something owed that never had a slot. Where too much is owed
-// already it is dropped: the leader finds out when the session begins anew.
-func (t *table) add(e spooled) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.owed) >= 2*maxOwed {
-		return false
-	}
-	t.owe(e)
-	return true
-}
-
-// take hands entries to a session to send, at most limit.
-func (t *table) take(s *session, limit int) []spooled {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var out []spooled
-	for _, o := range t.owed {
-		if len(out) >= limit {
-			break
-		}
-		if o.session != s {
-			o.session = s
-			out = append(out, o.spooled)
-		}
-	}
-	return out
-}
-
-// acknowledged forgets what the leader has taken.
-func (t *table) acknowledged(ref rpc.Ref) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	name := refName(ref)
-	o := t.owed[name]
-	if o == nil {
-		return
-	}
-	delete(t.owed, name)
-	if o.hub != nil {
-		t.past.keep(ref, o.hub)
-	}
-	close(o.done)
-	t.signal()
-	delete(t.recent, t.order[t.place])
-	t.recent[name], t.order[t.place] = true, name
-	t.place = (t.place + 1) % maxRecent
 }
 
 // held declares what a session begins with.
@@ -375,13 +318,13 @@ func (t *table) held() []rpc.Held {
 
 // starts lists running attempts that the leader was told of, to tell it again
 // in a new session.
-func (t *table) starts() []rpc.Started {
+func (t *table) starts() []rpc.StartedItem {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []rpc.Started
+	var out []rpc.StartedItem
 	for _, a := range t.attempts {
-		if a.told {
-			out = append(out, rpc.Started{Ref: a.item.Ref, AtMS: a.started})
+		if a.told && !a.over {
+			out = append(out, rpc.StartedItem{Ref: a.item.Ref, AtMS: a.started})
 		}
 	}
 	return out
@@ -394,7 +337,9 @@ func (t *table) drain() []*attempt {
 	t.draining = true
 	running := make([]*attempt, 0, len(t.attempts))
 	for _, a := range t.attempts {
-		running = append(running, a)
+		if !a.over {
+			running = append(running, a)
+		}
 	}
 	return running
 }
@@ -403,6 +348,6 @@ func (t *table) counts() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stats
-	s.Running, s.Armed, s.Free, s.Owed = len(t.attempts), len(t.armed.byTask), t.free(), len(t.owed)
+	s.Running, s.Armed, s.Free, s.Owed = t.busy, len(t.armed.byTask), t.free(), len(t.owed)
 	return s
 }

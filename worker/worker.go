@@ -80,12 +80,14 @@ type Worker struct {
 
 	clock   clusterClock
 	lease   lease
-	dir     *dataDir // nil without a data directory
-	spool   spool
+	dir     *dataDir     // nil without a data directory
+	journal *journal     // ditto
 	super   *supervisors // nil without Exec
 	web     *webClient   // nil without Exec
 	table   table
-	alarm   alarm            // for the armed attempts
+	alarm   alarm // for the armed attempts
+	watch   watch
+	known   executors
 	cluster *cluster.Cluster // nil without gossip
 	news    <-chan struct{}  // from gossip; nil without it
 	terms   terms
@@ -118,7 +120,7 @@ func New(cfg Config) (*Worker, error) {
 		boot: newBoot(), handlers: map[string]HandlerFunc{}, hurried: make(chan struct{}), injected: injected,
 		lease: lease{local: cfg.Clock},
 	}
-	w.table = newTable(cfg.Slots)
+	w.table, w.watch.alarmAt = newTable(cfg.Slots), never
 	return w, nil
 }
 

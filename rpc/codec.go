@@ -1,0 +1,280 @@
+package rpc
+
+import (
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// What a worker's session sends for every attempt has an encoding of its own: an
+// array of the fields in their order. Reflection would cost more than the rest of
+// an attempt's way through rpc.
+
+// The numbers of fields.
+const (
+	refFields      = 4
+	dispatchFields = 11
+	pairFields     = 2
+)
+
+// roomFirst is for how many elements there is room at once; a longer array's
+// memory grows as its elements are read.
+const roomFirst = 1024
+
+var (
+	_ msgpack.CustomEncoder = Ref{}
+	_ msgpack.CustomDecoder = (*Ref)(nil)
+	_ msgpack.CustomEncoder = DispatchItem{}
+	_ msgpack.CustomDecoder = (*DispatchItem)(nil)
+	_ msgpack.CustomEncoder = Finished{}
+	_ msgpack.CustomDecoder = (*Finished)(nil)
+	_ msgpack.CustomEncoder = Started{}
+	_ msgpack.CustomDecoder = (*Started)(nil)
+)
+
+// writer encodes until something fails.
+type writer struct {
+	e   *msgpack.Encoder
+	err error
+}
+
+func (w *writer) array(n int) {
+	if w.err == nil {
+		w.err = w.e.EncodeArrayLen(n)
+	}
+}
+
+func (w *writer) int(n int64) {
+	if w.err == nil {
+		w.err = w.e.EncodeInt(n)
+	}
+}
+
+func (w *writer) uint(n uint64) {
+	if w.err == nil {
+		w.err = w.e.EncodeUint(n)
+	}
+}
+
+func (w *writer) text(s string) {
+	if w.err == nil {
+		w.err = w.e.EncodeString(s)
+	}
+}
+
+func (w *writer) bytes(b []byte) {
+	if w.err == nil {
+		w.err = w.e.EncodeBytes(b)
+	}
+}
+
+func (w *writer) bool(b bool) {
+	if w.err == nil {
+		w.err = w.e.EncodeBool(b)
+	}
+}
+
+func (w *writer) ref(r *Ref) {
+	w.array(refFields)
+	w.text(r.Namespace)
+	w.bytes(r.ID[:])
+	w.uint(uint64(r.Attempt))
+	w.bytes(r.Token[:])
+}
+
+// reader decodes until something fails.
+type reader struct {
+	d   *msgpack.Decoder
+	err error
+}
+
+// array reads the head of an array. Where want is not negative it must have so
+// many elements. The lengths of what comes from outside were checked before.
+func (r *reader) array(want int) int {
+	if r.err != nil {
+		return 0
+	}
+	n, err := r.d.DecodeArrayLen()
+	if err == nil && want >= 0 && n != want {
+		err = fmt.Errorf("an array of %d elements where %d belong", n, want)
+	}
+	r.err = err
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+func (r *reader) int() (n int64) {
+	if r.err == nil {
+		n, r.err = r.d.DecodeInt64()
+	}
+	return n
+}
+
+func (r *reader) uint() (n uint64) {
+	if r.err == nil {
+		n, r.err = r.d.DecodeUint64()
+	}
+	return n
+}
+
+func (r *reader) text() (s string) {
+	if r.err == nil {
+		s, r.err = r.d.DecodeString()
+	}
+	return s
+}
+
+func (r *reader) bytes() (b []byte) {
+	if r.err == nil {
+		b, r.err = r.d.DecodeBytes()
+	}
+	return b
+}
+
+func (r *reader) bool() (b bool) {
+	if r.err == nil {
+		b, r.err = r.d.DecodeBool()
+	}
+	return b
+}
+
+// fixed fills b, which must be just as long as what was written.
+func (r *reader) fixed(b []byte) {
+	if r.err != nil {
+		return
+	}
+	n, err := r.d.DecodeBytesLen()
+	if err == nil && n != len(b) {
+		err = fmt.Errorf("%d bytes where %d belong", n, len(b))
+	}
+	if err == nil {
+		err = r.d.ReadFull(b)
+	}
+	r.err = err
+}
+
+func (r *reader) ref(ref *Ref) {
+	r.array(refFields)
+	ref.Namespace = r.text()
+	r.fixed(ref.ID[:])
+	ref.Attempt = uint32(r.uint()) //nolint:gosec // written from one
+	r.fixed(ref.Token[:])
+}
+
+// EncodeMsgpack implements msgpack.CustomEncoder.
+func (r Ref) EncodeMsgpack(e *msgpack.Encoder) error {
+	w := writer{e: e}
+	w.ref(&r)
+	return w.err
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (r *Ref) DecodeMsgpack(d *msgpack.Decoder) error {
+	in := reader{d: d}
+	in.ref(r)
+	return in.err
+}
+
+// EncodeMsgpack implements msgpack.CustomEncoder.
+func (i DispatchItem) EncodeMsgpack(e *msgpack.Encoder) error {
+	w := writer{e: e}
+	w.array(dispatchFields)
+	w.ref(&i.Ref)
+	w.text(i.Job)
+	w.uint(i.JobVersion)
+	w.bytes(i.Executor)
+	w.bytes(i.Payload)
+	w.int(i.DueMS)
+	w.int(i.TimeoutMS)
+	w.int(i.GraceMS)
+	w.array(len(i.SuccessCodes))
+	for _, code := range i.SuccessCodes {
+		w.int(int64(code))
+	}
+	w.bool(i.Continue)
+	w.int(int64(i.MaxRetries))
+	return w.err
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (i *DispatchItem) DecodeMsgpack(d *msgpack.Decoder) error {
+	r := reader{d: d}
+	r.array(dispatchFields)
+	r.ref(&i.Ref)
+	i.Job = r.text()
+	i.JobVersion = r.uint()
+	i.Executor = r.bytes()
+	i.Payload = r.bytes()
+	i.DueMS = r.int()
+	i.TimeoutMS = r.int()
+	i.GraceMS = r.int()
+	i.SuccessCodes = nil
+	for range r.array(-1) {
+		i.SuccessCodes = append(i.SuccessCodes, int(r.int()))
+	}
+	i.Continue = r.bool()
+	i.MaxRetries = int(r.int())
+	return r.err
+}
+
+// EncodeMsgpack implements msgpack.CustomEncoder.
+func (f Finished) EncodeMsgpack(e *msgpack.Encoder) error {
+	w := writer{e: e}
+	w.array(len(f.Results))
+	for i := range f.Results {
+		w.array(pairFields)
+		w.ref(&f.Results[i].Ref)
+		w.bytes(f.Results[i].Result)
+	}
+	return w.err
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (f *Finished) DecodeMsgpack(d *msgpack.Decoder) error {
+	r := reader{d: d}
+	n := r.array(-1)
+	f.Results = make([]FinishedResult, 0, min(n, roomFirst))
+	for range n {
+		var result FinishedResult
+		r.array(pairFields)
+		r.ref(&result.Ref)
+		result.Result = r.bytes()
+		if r.err != nil {
+			return r.err
+		}
+		f.Results = append(f.Results, result)
+	}
+	return r.err
+}
+
+// EncodeMsgpack implements msgpack.CustomEncoder.
+func (s Started) EncodeMsgpack(e *msgpack.Encoder) error {
+	w := writer{e: e}
+	w.array(len(s.Items))
+	for i := range s.Items {
+		w.array(pairFields)
+		w.ref(&s.Items[i].Ref)
+		w.int(s.Items[i].AtMS)
+	}
+	return w.err
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (s *Started) DecodeMsgpack(d *msgpack.Decoder) error {
+	r := reader{d: d}
+	n := r.array(-1)
+	s.Items = make([]StartedItem, 0, min(n, roomFirst))
+	for range n {
+		var item StartedItem
+		r.array(pairFields)
+		r.ref(&item.Ref)
+		item.AtMS = r.int()
+		if r.err != nil {
+			return r.err
+		}
+		s.Items = append(s.Items, item)
+	}
+	return r.err
+}
