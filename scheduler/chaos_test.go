@@ -14,8 +14,9 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// TestChaos throws reconnects, restarts, overflows, leader changes, cancels and
-// slow commits at the loop, then heals: all must end, and all slots be free.
+// TestChaos throws reconnects, restarts, overflows, leader changes, cancels, moves,
+// drains and slow commits at the loop, then heals: all must end, and all slots be
+// free. At each start the token must be valid and the task due; see model.start.
 // AXD_SEEDS sets the number of seeds.
 func TestChaos(t *testing.T) {
 	seeds := 40
@@ -151,9 +152,9 @@ func (x *chaos) disconnect(i int) {
 func (x *chaos) step() {
 	time.Sleep(x.upTo(200 * time.Millisecond))
 	i := x.rnd.IntN(chaosWorkers)
-	switch x.rnd.IntN(12) {
+	switch x.rnd.IntN(15) {
 	case 0, 1, 2, 3, 4:
-		x.refs = append(x.refs, x.submit(handler(x.upTo(2*time.Second).Truncate(time.Millisecond)))...)
+		x.refs = append(x.refs, x.submit(handler(x.upTo(4*time.Second).Truncate(time.Millisecond)))...)
 	case 5:
 		if x.up[i] {
 			x.disconnect(i)
@@ -171,7 +172,16 @@ func (x *chaos) step() {
 		x.sched.inbox.mu.Lock()
 		x.sched.inbox.mu.hints = maxInbox
 		x.sched.inbox.mu.Unlock()
-	case 11:
+	case 11, 12:
+		if len(x.refs) > 0 {
+			recent := x.refs[max(0, len(x.refs)-5):]
+			x.apply(fsm.Reschedule{
+				Ref: recent[x.rnd.IntN(len(recent))], Delay: job.Duration(x.upTo(3 * time.Second)), Priority: job.Priority(x.rnd.IntN(4)),
+			})
+		}
+	case 13:
+		x.apply(fsm.DrainWorker{Name: x.workers[i].name, Resume: x.rnd.IntN(3) > 0})
+	case 14:
 		if x.rnd.IntN(6) == 0 {
 			for k := range x.workers {
 				x.disconnect(k)
@@ -213,6 +223,9 @@ func (x *chaos) restart(i int) {
 // heal ends all faults and lets everybody connect.
 func (x *chaos) heal() {
 	x.healed.Store(true)
+	for _, w := range x.workers {
+		x.apply(fsm.DrainWorker{Name: w.name, Resume: true})
+	}
 	time.Sleep(10 * time.Second)
 	for i := range x.workers {
 		for tries := 0; !x.up[i] && tries < 20; tries++ {
@@ -233,6 +246,15 @@ func (x *chaos) judge() {
 			x.t.Errorf("task %s is %s on %s, attempt %d, ten minutes after all was well",
 				ref.ID, task.State, task.Worker, task.Attempt)
 		}
+	}
+	early := 0
+	for _, ref := range x.refs {
+		if task := x.task(ref); task.Started != 0 && task.Started < task.Due {
+			early++
+		}
+	}
+	if early > 0 {
+		x.t.Errorf("%d tasks started before they were due", early)
 	}
 	before := x.dispatched()
 	for _, w := range x.workers {

@@ -183,6 +183,7 @@ type model struct {
 	gone   chan struct{}
 	lease  time.Time // until when it may start something
 	held   map[fsm.AttemptRef]uint32
+	past   map[fsm.AttemptRef]bool        // ended or given back: a dispatch that comes late is dropped
 	armed  map[fsm.AttemptRef]*time.Timer // of held: not yet due
 	starts []start
 	kills  map[fsm.AttemptRef]KillReason
@@ -193,7 +194,7 @@ type model struct {
 func (c *cluster) worker(name string, slots int, takes time.Duration) *model {
 	m := &model{
 		c: c, name: name, boot: "b1", slots: slots, takes: takes,
-		held: map[fsm.AttemptRef]uint32{}, armed: map[fsm.AttemptRef]*time.Timer{}, kills: map[fsm.AttemptRef]KillReason{},
+		held: map[fsm.AttemptRef]uint32{}, armed: map[fsm.AttemptRef]*time.Timer{}, past: map[fsm.AttemptRef]bool{}, kills: map[fsm.AttemptRef]KillReason{},
 	}
 	c.t.Cleanup(m.disconnect)
 	return m
@@ -320,12 +321,17 @@ func (k *link) Dispatch(_ uint64, items []Dispatch) {
 	defer m.mu.Unlock()
 	for _, d := range items {
 		ref := fsm.AttemptRef{Ref: d.Task.Ref(), Token: d.Task.Token}
+		if m.past[ref] {
+			continue
+		}
 		_, again := m.held[ref]
 		s := start{ref: ref, due: d.Task.Due, boot: m.boot, again: again,
 			version: d.JobVersion, timeout: d.Policy.TimeoutOrDefault()}
 		m.held[ref] = d.Task.Attempt
 		wait := time.Until(time.UnixMilli(s.due))
 		switch {
+		case wait <= 0 && time.Now().After(m.lease):
+			delete(m.held, ref) // it is sent again
 		case wait <= 0 && !again && len(m.held)-len(m.armed)+m.other > m.slots:
 			m.refuse(ref)
 		case wait <= 0:
@@ -357,13 +363,20 @@ func (m *model) due(s start) {
 // refuse gives back what finds no slot. The lock is held.
 func (m *model) refuse(ref fsm.AttemptRef) {
 	delete(m.held, ref)
+	m.past[ref] = true
 	m.noSlot++
 	go m.giveBack(ref, "no free slot")
 }
 
-// start runs an attempt. The lock is held.
+// start runs an attempt, which must be valid and due. The lock is held.
 func (m *model) start(s start) {
 	s.at = time.Now()
+	if !s.again {
+		if task := m.c.task(s.ref.Ref); task.Token != s.ref.Token || s.at.UnixMilli() < task.Due {
+			m.c.t.Errorf("task %s is started with token %s at %s; valid is %q, due %s", s.ref.Ref.ID, s.ref.Token, s.at, task.Token,
+				time.UnixMilli(task.Due))
+		}
+	}
 	m.starts = append(m.starts, s)
 	if m.takes > 0 && !s.again {
 		time.AfterFunc(m.takes, func() { m.finish(s.ref, job.OutcomeSuccess) })
@@ -385,6 +398,7 @@ func (k *link) Revoke(attempts []Held) {
 		if t := m.armed[h.AttemptRef]; t != nil && t.Stop() {
 			delete(m.armed, h.AttemptRef)
 			delete(m.held, h.AttemptRef)
+			m.past[h.AttemptRef] = true
 			go m.giveBack(h.AttemptRef, "revoked")
 		}
 	}
@@ -394,6 +408,7 @@ func (m *model) finish(ref fsm.AttemptRef, outcome job.Outcome) {
 	m.mu.Lock()
 	_, held := m.held[ref]
 	delete(m.held, ref)
+	m.past[ref] = m.past[ref] || held
 	started := m.armed[ref] == nil
 	if t := m.armed[ref]; t != nil {
 		t.Stop()
