@@ -23,7 +23,7 @@ type Command struct {
 	Name string   // for people
 	Path string   // of the program, or its name in PATH
 	Args []string // without the program's name
-	Env  []string // KEY=VALUE, added to this process's environment
+	Env  []string // KEY=VALUE, added to this process's environment without its AXD_*
 	Dir  string   // working directory; empty: this process's
 	// Log is the file that standard error is appended to, and standard output
 	// unless Stdout is set. Empty: they are dropped.

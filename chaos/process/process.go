@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -40,7 +42,7 @@ func (p *Process) Start() error {
 		return err
 	}
 	cmd := exec.Command(p.command.Path, p.command.Args...)
-	cmd.Dir, cmd.Env = p.command.Dir, append(os.Environ(), p.command.Env...)
+	cmd.Dir, cmd.Env = p.command.Dir, append(environ(), p.command.Env...)
 	if log != nil { // a nil *os.File in the interface would not be nil
 		cmd.Stdout, cmd.Stderr = log, log
 		defer func() { _ = log.Close() }()
@@ -64,6 +66,12 @@ func (p *Process) Start() error {
 		close(done)
 	}()
 	return nil
+}
+
+// environ is this process's environment without AXD_*, which would be settings
+// of the program that nobody asked for.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "AXD_") })
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -47,7 +46,8 @@ it needs on loopback, with their data synced to disk, puts a load on them and
 ends them. The last line of standard output is one JSON object with the figures;
 what they are, and the targets, is in docs/performance.md.`,
 	}
-	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchDrain(), newBenchAll(), newBenchWorker())
+	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchDrain(), newBenchCommands())
+	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchIdle(), newBenchSoak(), newBenchAll(), newBenchWorker())
 	return cmd
 }
 
@@ -99,124 +99,6 @@ func (b *benchFlags) finish(w io.Writer, results []*bench.Result) error {
 		return errMissed
 	}
 	return nil
-}
-
-// positive is a flag that counts something.
-type positive int
-
-func (p *positive) String() string { return strconv.Itoa(int(*p)) }
-func (p *positive) Type() string   { return "int" }
-
-func (p *positive) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > maxPositive {
-		return job.Invalid("", "must be a whole number from 1 to "+strconv.Itoa(maxPositive), s)
-	}
-	*p = positive(n)
-	return nil
-}
-
-const maxPositive = 20_000_000
-
-func count(f *pflag.FlagSet, p *int, name, usage string) { f.Var((*positive)(p), name, usage) }
-
-// seconds is a flag that says how long something takes.
-type seconds time.Duration
-
-func (d *seconds) String() string {
-	return strconv.FormatFloat(time.Duration(*d).Seconds(), 'f', -1, 64)
-}
-func (d *seconds) Type() string { return "float" }
-
-func (d *seconds) Set(s string) error {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v >= 0.1 && v <= 86_400) {
-		return job.Invalid("", "must be from 0.1 to 86400 seconds", s)
-	}
-	*d = seconds(v * float64(time.Second))
-	return nil
-}
-
-func spanFlag(f *pflag.FlagSet, d *time.Duration, name, usage string) {
-	f.Var((*seconds)(d), name, usage)
-}
-
-// rate is a flag that says how many a second.
-type rate float64
-
-func (r *rate) String() string { return strconv.FormatFloat(float64(*r), 'f', -1, 64) }
-func (r *rate) Type() string   { return "float" }
-
-func (r *rate) Set(s string) error {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v >= 0.1 && v <= 1_000_000) {
-		return job.Invalid("", "must be from 0.1 to 1000000 a second", s)
-	}
-	*r = rate(v)
-	return nil
-}
-
-func rateFlag(f *pflag.FlagSet, r *float64, usage string) { f.Var((*rate)(r), "rate", usage) }
-
-func newBenchIngest() *cobra.Command {
-	var b benchFlags
-	s := bench.DefaultIngest
-	cmd := &cobra.Command{
-		Use: "ingest", Short: "Submit delayed tasks as fast as they are acknowledged",
-		Long: `Submit delayed tasks with idempotency keys as fast as the callers can, each
-waiting for its answer before its next call.`,
-		Example: "  axd bench ingest\n  axd bench ingest --batch 1 --callers 64 --tasks 100000",
-	}
-	f := cmd.Flags()
-	count(f, &s.Tasks, "tasks", "tasks to submit")
-	count(f, &s.Batch, "batch", "tasks of one call")
-	count(f, &s.Callers, "callers", "calls at one time")
-	count(f, &s.Payload, "payload", "`bytes` of a task's payload")
-	return b.scenario(cmd, func() bench.Scenario { return s })
-}
-
-func newBenchImmediate() *cobra.Command {
-	var b benchFlags
-	s := bench.DefaultImmediate
-	cmd := &cobra.Command{
-		Use: "immediate", Short: "Measure from a submit to the start of its handler",
-		Long: `Submit immediate tasks on a fixed schedule, one call each, and measure from each
-call to the start of its handler in a worker.`,
-		Example: "  axd bench immediate --rate 1000 --seconds 20",
-	}
-	rateFlag(cmd.Flags(), &s.Rate, "calls a second")
-	spanFlag(cmd.Flags(), &s.Time, "seconds", "how long")
-	return b.scenario(cmd, func() bench.Scenario { return s })
-}
-
-func newBenchLateness() *cobra.Command {
-	var b benchFlags
-	s := bench.DefaultLateness
-	cmd := &cobra.Command{
-		Use: "lateness", Short: "Measure how long after their time tasks start",
-		Long: `Submit tasks ahead of their time, which come due spread evenly, and measure in
-the workers how long after it each handler starts.`,
-		Example: "  axd bench lateness --rate 5000 --seconds 20",
-	}
-	rateFlag(cmd.Flags(), &s.Rate, "tasks due a second")
-	spanFlag(cmd.Flags(), &s.Time, "seconds", "over how long they come due")
-	return b.scenario(cmd, func() bench.Scenario { return s })
-}
-
-func newBenchDrain() *cobra.Command {
-	var b benchFlags
-	s := bench.DefaultDrain
-	cmd := &cobra.Command{
-		Use: "drain", Short: "Run immediate tasks as fast as possible to their end",
-		Long: `Submit immediate no-op tasks as fast as the callers can, and measure from the
-first call until all have ended.`,
-		Example: "  axd bench drain --tasks 100000",
-	}
-	f := cmd.Flags()
-	count(f, &s.Tasks, "tasks", "tasks to submit")
-	count(f, &s.Batch, "batch", "tasks of one call")
-	count(f, &s.Callers, "callers", "calls at one time")
-	return b.scenario(cmd, func() bench.Scenario { return s })
 }
 
 func newBenchAll() *cobra.Command {

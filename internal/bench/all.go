@@ -4,6 +4,8 @@ package bench
 func All() []Scenario {
 	return []Scenario{
 		DefaultIngest, Ingest{Tasks: 100_000, Batch: 1, Callers: 64, Payload: 100},
-		DefaultImmediate, DefaultLateness, DefaultDrain,
+		DefaultImmediate, DefaultLateness, DefaultDrain, DefaultCommands, DefaultIdle, DefaultFailover, DefaultFootprint,
+		Footprint{Tasks: 10_000_000, Payload: DefaultFootprint.Payload, Probe: DefaultFootprint.Probe},
+		DefaultSoak,
 	}
 }

@@ -41,7 +41,7 @@ func (s Immediate) run(ctx context.Context, e *env, r *Result) error {
 	calls, acks := make([]time.Time, total), make(samples, total)
 	before := e.spent()
 	start := time.Now()
-	err = pace(ctx, total, s.Rate, func(n int, sent time.Time) error {
+	_, err = pace(ctx, ctx, total, s.Rate, func(ctx context.Context, n int, sent time.Time) error {
 		calls[n] = sent
 		e.bar("submitted", n, total)
 		_, err := clients[n%len(clients)].Submit(ctx, p.request(n))

@@ -157,25 +157,27 @@ func submit(ctx context.Context, c *client.Client, from, n int, task func(n int)
 	return took, nil
 }
 
-// pace calls f for each of total numbers at its time, whatever became of the
-// calls before: a schedule that doesn't wait shows what a slow answer costs
-// those who come after. f runs on a goroutine of its own; sent is when it was
-// due to be called.
-func pace(parent context.Context, total int, rate float64, f func(n int, sent time.Time) error) error {
-	calls, ctx := errgroup.WithContext(parent)
+// pace calls f for 0 and on, to total at most, each at its time, whatever became
+// of the calls before: a schedule that doesn't wait shows what a slow answer
+// costs those who come after. f runs on a goroutine of its own; sent is when it
+// was due to be called. It ends early, without an error, when stopped does; calls
+// under way then end by themselves. It returns how many there were.
+func pace(ctx, stopped context.Context, total int, rate float64, f func(ctx context.Context, n int, sent time.Time) error) (int, error) {
+	calls, inner := errgroup.WithContext(ctx)
 	calls.SetLimit(maxInFlight)
-	begin := time.Now()
+	begun, begin := 0, time.Now()
 	for n := range total {
 		sent := begin.Add(time.Duration(float64(n) / rate * float64(time.Second)))
-		if err := pause(ctx, time.Until(sent)); err != nil {
+		if pause(stopped, time.Until(sent)) != nil || inner.Err() != nil {
 			break
 		}
-		calls.Go(func() error { return f(n, sent) })
+		begun++
+		calls.Go(func() error { return f(inner, n, sent) })
 	}
 	if err := calls.Wait(); err != nil {
-		return err
+		return begun, err
 	}
-	return context.Cause(parent)
+	return begun, context.Cause(ctx)
 }
 
 // ended waits until so many tasks of the phase have ended, and returns how many
@@ -205,6 +207,36 @@ func (p *phase) ended(ctx context.Context, total int) (unsuccessful int, err err
 		}
 		if err := pause(ctx, statePoll); err != nil {
 			return 0, err
+		}
+	}
+}
+
+// over waits until no task of the phase waits or runs any more, however long
+// that takes while their number falls.
+func (p *phase) over(ctx context.Context) error {
+	last, since := int64(-1), time.Now()
+	for {
+		got, err := p.e.admin.Job(ctx, p.job)
+		if err != nil {
+			return err
+		}
+		open := int64(0)
+		for state, n := range got.Tasks {
+			if !client.Ended(state) {
+				open += n
+			}
+		}
+		if open == 0 {
+			return nil
+		}
+		if open != last {
+			last, since = open, time.Now()
+		} else if time.Since(since) > stallLimit {
+			p.e.say("%d tasks have not ended, and for %s none more: %v", open, stallLimit, got.Tasks)
+			return nil
+		}
+		if err := pause(ctx, overPoll); err != nil {
+			return err
 		}
 	}
 }

@@ -126,3 +126,25 @@ func (m *monitor) rest() int64 {
 	}
 	return most
 }
+
+// mark is where a series begins.
+func (m *monitor) mark() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rss)
+}
+
+// series is the memory of the server that takes most, since a mark.
+func (m *monitor) series(mark int) []int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []int64
+	for _, now := range m.rss[mark:] {
+		most := int64(0)
+		for _, rss := range now {
+			most = max(most, rss)
+		}
+		out = append(out, most)
+	}
+	return out
+}
