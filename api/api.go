@@ -79,7 +79,7 @@ func newAPI(cfg Config) *api {
 	a.echo.Pre(a.observe, a.recoverPanic, a.guard)
 	for _, r := range routes() {
 		a.echo.Add(r.method, r.path, a.handler(r))
-		if r.method == http.MethodGet && !r.stream {
+		if r.method == http.MethodGet && !r.stream && !r.long {
 			a.echo.Add(http.MethodHead, r.path, a.handler(r))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // Backend is the server behind the API. Any server takes any request: Propose
 // forwards to the leader, Read waits until a local read is linearizable.
 type Backend interface {
+	Operations
 	// Propose commits a command. Errors are *job.Error, among them no_leader,
 	// overloaded and unknown_outcome; a refusal by the state is in the Result.
 	Propose(ctx context.Context, c fsm.Command) (fsm.Result, error)

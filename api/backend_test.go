@@ -25,6 +25,7 @@ const startOfTime int64 = 1774742400000
 // store, without the log between. What only a cluster or a worker can do is
 // set by the test.
 type oneNode struct {
+	operations
 	t       testing.TB
 	mu      sync.Mutex
 	store   *store.Memory

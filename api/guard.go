@@ -54,8 +54,12 @@ func checkContent(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(given)
 	charset, ok := params["charset"]
-	if err != nil || media != "application/json" || (ok && !strings.EqualFold(charset, "utf-8")) {
-		return httpErrorf(http.StatusUnsupportedMediaType, job.CodeInvalid, "Content-Type", "must be application/json in UTF-8", given)
+	want := "application/json"
+	if r.URL.Path == snapshotPath {
+		want = mediaSnapshot // which no form can send either
+	}
+	if err != nil || media != want || (ok && !strings.EqualFold(charset, "utf-8")) {
+		return httpErrorf(http.StatusUnsupportedMediaType, job.CodeInvalid, "Content-Type", "must be "+want+" in UTF-8", given)
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return httpErrorf(http.StatusUnsupportedMediaType, job.CodeInvalid, "Content-Encoding", "must be identity: bodies are not decompressed", e)

@@ -76,6 +76,7 @@ var paramSchemas = map[string]object{
 	"from":        timeParam("execute_time at or after"),
 	"to":          timeParam("execute_time before"),
 	"after":       timeParam("created after"),
+	"force":       {"type": "boolean", "default": false, "description": "even where something is lost"},
 	"follow":      {"type": "boolean", "default": false, "description": "stream as text/event-stream"},
 	"attempt":     {"type": "integer", "minimum": 1, "description": "default: the latest"},
 	"stream":      {"type": "string", "enum": []string{"stdout", "stderr"}, "description": "default: stdout, then stderr"},
@@ -130,6 +131,9 @@ func (s *schemas) operation(r route) object {
 			"required": !r.bodyOptional,
 			"content":  object{"application/json": object{"schema": s.of(reflect.TypeOf(r.body))}},
 		}
+	}
+	if r.bodyMedia != "" {
+		op["requestBody"] = object{"required": true, "content": object{r.bodyMedia: object{}}}
 	}
 	if r.path == "/v1/tasks" && r.method == http.MethodPost {
 		op["parameters"] = append(params, object{

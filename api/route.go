@@ -29,8 +29,10 @@ type route struct {
 	statuses     []int // of success
 	answer       any   // the shape of the answer, a struct; nil: none, or media
 	media        string
-	probe        bool // served without limits, so that an overloaded server still answers
-	stream       bool // with follow=true: a stream of events without a time limit
+	probe        bool   // served without limits, so that an overloaded server still answers
+	stream       bool   // with follow=true: a stream of events without a time limit
+	long         bool   // as long as bytes move; the handler reads the body itself
+	bodyMedia    string // of a body that the handler reads itself
 }
 
 // request is a request that passed the checks every route shares.
@@ -78,8 +80,26 @@ func (a *api) handler(r route) echo.HandlerFunc {
 				return err
 			}
 		}
+		if r.long {
+			return a.unbounded(r, req)
+		}
 		return a.bounded(r, req)
 	}
+}
+
+// unbounded serves what takes as long as its bytes do; the number is bounded as
+// that of streams.
+func (a *api) unbounded(r route, req *request) error {
+	if !a.streams.TryAcquire(1) {
+		return &job.Error{Code: job.CodeOverloaded, Rule: "this server already serves as many streams as it may"}
+	}
+	defer a.streams.Release(1)
+	control := http.NewResponseController(req.Response().Writer)
+	defer func() { // the connection may serve another request; one that knows no deadlines is a test's
+		_ = control.SetReadDeadline(time.Time{})
+		_ = control.SetWriteDeadline(time.Time{})
+	}()
+	return r.handle(a, req)
 }
 
 // bounded serves a request within the limits on number, bytes and time.

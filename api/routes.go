@@ -25,6 +25,7 @@ var (
 func routes() []route {
 	all := append(taskRoutes(), jobRoutes()...)
 	all = append(all, workerRoutes()...)
+	all = append(all, operationRoutes()...)
 	return append(all, serverRoutes()...)
 }
 
