@@ -20,11 +20,15 @@ CROSS     := arm64 arm
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/axd, static and stamped with the version
 	$(STATIC) -ldflags '$(LDFLAGS)' -o bin/axd ./cmd/axd
+
+.PHONY: chaos-build
+chaos-build: ## build bin/axd-chaos, whose clocks a test can turn
+	$(STATIC) -tags chaos -ldflags '$(LDFLAGS)' -o bin/axd-chaos ./cmd/axd
 
 .PHONY: install
 install: ## install axd into Go's bin directory
@@ -33,6 +37,7 @@ install: ## install axd into Go's bin directory
 .PHONY: test
 test: build vet ## build, vet, and run all tests with the race detector (PKG=./fsm for one package)
 	go test -race $(PKG)
+	go test -race -tags chaos ./internal/chaosclock
 
 .PHONY: check
 check: fmt-check vet lint build cross test ## all that CI runs
@@ -40,6 +45,7 @@ check: fmt-check vet lint build cross test ## all that CI runs
 .PHONY: vet
 vet: ## run go vet
 	go vet $(PKG)
+	go vet -tags chaos ./internal/chaosclock ./server ./worker
 
 .PHONY: lint
 lint: $(GOLANGCI) ## run golangci-lint; the first time builds it, some minutes

@@ -24,10 +24,11 @@ func awake() time.Duration { return readClock(unix.CLOCK_MONOTONIC) }
 
 // The bounds of how the clock follows the servers.
 const (
-	clockStep     = time.Second      // a forward correction above it steps, everything else is slewed
-	clockRunaway  = 30 * time.Second // ahead of what a majority vouches for: the clock is set back
-	clockSlewRate = 20               // slewed at most 1 ms per 20 ms
-	sleepLimit    = time.Second      // a shorter suspend is taken for none
+	clockStep    = time.Second      // a forward correction above it steps, everything else is slewed
+	clockRunaway = 30 * time.Second // ahead of what a majority vouches for: the clock is set back
+	clockHaste   = 20               // the clock gains at most 1 ms per 20 ms while it is slewed
+	clockDelay   = 2000             // and loses at most 1 ms per 2 s: workers rely on it, see worker's clockDrift
+	sleepLimit   = time.Second      // a shorter suspend is taken for none
 )
 
 // clock is the cluster's clock as this server knows it. While it leads, the
@@ -91,8 +92,7 @@ func (c *clock) nanos() int64 {
 // never goes back.
 func (c *clock) advance() int64 {
 	elapsed := c.mono() - c.mu.at
-	most := elapsed / clockSlewRate
-	part := max(min(c.mu.slew, most), -most)
+	part := max(min(c.mu.slew, elapsed/clockHaste), -elapsed/clockDelay)
 	c.mu.base += int64(elapsed + part)
 	c.mu.at += elapsed
 	c.mu.slew -= part

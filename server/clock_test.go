@@ -57,7 +57,7 @@ func TestAnchoredClockIgnoresStepsOfTheWall(t *testing.T) {
 }
 
 func TestClockIsSlewedTowardsTheMedianAndNeverGoesBack(t *testing.T) {
-	for _, off := range []time.Duration{-3 * time.Second, -200 * time.Millisecond, 900 * time.Millisecond} {
+	for _, off := range []time.Duration{-200 * time.Millisecond, -10 * time.Millisecond, 900 * time.Millisecond} {
 		h, c := newHands()
 		c.anchor(c.wallLead())
 		c.Now()
@@ -65,13 +65,13 @@ func TestClockIsSlewedTowardsTheMedianAndNeverGoesBack(t *testing.T) {
 			t.Fatalf("a correction by %s gave %s", off, by)
 		}
 		last := c.Now()
-		for range 70_000 {
-			h.pass(time.Millisecond)
+		for range 100_000 {
+			h.pass(5 * time.Millisecond)
 			now := c.Now()
 			if now < last {
 				t.Fatalf("the clock went back by %d ms", last-now)
 			}
-			if now > last+3 {
+			if now > last+6 || now < last+4 {
 				t.Fatalf("the clock jumped by %d ms while slewing", now-last)
 			}
 			last = now

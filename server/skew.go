@@ -204,7 +204,8 @@ func (s *Server) steer(v survey) {
 	if by := s.clock.setBack(vouched); by != 0 {
 		s.raise(fsm.AlertClockStep, clusterSubject, fmt.Sprintf("the cluster's clock had run ahead by %s on server %s and was "+
 			"set back; nothing was started early by it", -by.Round(time.Millisecond), s.cfg.Name))
-		s.sched.Reset() // it has advanced beyond now
+		s.sched.Reset()       // it has advanced beyond now
+		s.sessions.closeAll() // workers believe that the clock never goes back within a session
 	}
 	lead, sure := v.median()
 	if !sure || lead < s.clock.lead(s.info().Clock)-slewLimit {

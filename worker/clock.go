@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boottime reads CLOCK_BOOTTIME. Go's monotonic clock stops while the machine
-// is suspended; a lease must not.
-func boottime() time.Duration {
+// readBoottime reads CLOCK_BOOTTIME. Go's monotonic clock stops while the
+// machine is suspended; a lease must not.
+func readBoottime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		panic("read CLOCK_BOOTTIME: " + err.Error()) // Linux 2.6.39 has it

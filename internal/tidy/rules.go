@@ -20,7 +20,7 @@ var imports = map[string][]string{
 	"store":     {"fsm"},
 	"raftnode":  {"fsm", "job", "store"},
 	"cluster":   {},
-	"worker":    {"job", "rpc", "cluster"},
+	"worker":    {"job", "rpc", "cluster", "internal"},
 	"scheduler": {"fsm", "job", "wheel"},
 	"client":    {"job"},
 	"api":       {"fsm", "job", "client"}, // client: it holds the JSON shapes that api serves
