@@ -37,6 +37,12 @@ func (a *apply) assignOne(item *AssignItem) AssignResult {
 	}
 	t := new(Task)
 	*t = *old
+	a.give(old, t, w)
+	return AssignResult{Attempt: t.Attempt, Token: t.Token, Version: t.Version}
+}
+
+// give writes t, which was old before (nil: it is new), as the worker's.
+func (a *apply) give(old, t *Task, w *Worker) {
 	t.State = job.Dispatched
 	t.Attempt++
 	t.Token = job.Token{Epoch: a.meta.RestoreEpoch, Index: a.at.Index, Offset: a.next()}
@@ -57,7 +63,6 @@ func (a *apply) assignOne(item *AssignItem) AssignResult {
 		a.delete(a.key)
 	}
 	a.event(Event{Kind: EventAssigned, Task: t, Worker: t.Worker, Token: t.Token})
-	return AssignResult{Attempt: t.Attempt, Token: t.Token, Version: t.Version}
 }
 
 // assignable checks that what the leader saw when it decided still holds.
@@ -73,16 +78,22 @@ func (a *apply) assignable(item *AssignItem) (*Task, *Worker, *job.Error) {
 	case t.Due > a.now+MaxEarly:
 		return nil, nil, stale("task", "is due only at "+job.FormatTime(t.Due), item.Ref.ID.String())
 	}
-	w, ok := a.worker(item.Worker)
+	w, err := a.takesWork(item.Worker, item.Boot)
+	return t, w, err
+}
+
+// takesWork reads a worker's life that may be given attempts.
+func (a *apply) takesWork(name, boot string) (*Worker, *job.Error) {
+	w, ok := a.worker(name)
 	switch {
 	case !ok:
-		return nil, nil, stale("worker", "is not registered", item.Worker)
-	case w.Boot != item.Boot:
-		return nil, nil, stale("worker", "was restarted since", item.Worker)
+		return nil, stale("worker", "is not registered", name)
+	case w.Boot != boot:
+		return nil, stale("worker", "was restarted since", name)
 	case w.Lost:
-		return nil, nil, stale("worker", "is lost", item.Worker)
+		return nil, stale("worker", "is lost", name)
 	case w.Draining:
-		return nil, nil, stale("worker", "is draining", item.Worker)
+		return nil, stale("worker", "is draining", name)
 	}
-	return t, w, nil
+	return w, nil
 }

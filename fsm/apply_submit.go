@@ -8,7 +8,9 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-func (a *apply) submit(c *Submit) Result {
+// submit creates tasks. placed holds the worker that each is given to at once, if
+// it is due; nil: all wait.
+func (a *apply) submit(c *Submit, placed []*Worker) Result {
 	if err := job.ValidateNamespace(c.Namespace); err != nil {
 		return rejected(err)
 	}
@@ -17,12 +19,16 @@ func (a *apply) submit(c *Submit) Result {
 	}
 	results := make([]SubmitResult, len(c.Tasks))
 	for i := range c.Tasks {
-		results[i] = a.submitOne(c.Namespace, &c.Tasks[i])
+		var w *Worker
+		if placed != nil {
+			w = placed[i]
+		}
+		results[i] = a.submitOne(c.Namespace, &c.Tasks[i], w)
 	}
 	return Result{Tasks: results}
 }
 
-func (a *apply) submitOne(namespace string, spec *job.TaskSpec) SubmitResult {
+func (a *apply) submitOne(namespace string, spec *job.TaskSpec, w *Worker) SubmitResult {
 	t, err := a.plan(namespace, spec)
 	if err != nil {
 		return SubmitResult{Err: err}
@@ -42,6 +48,10 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec) SubmitResult {
 	}
 	if t.Offer != "" || len(spec.Payload) > 0 {
 		a.putBody(t, &Body{Executor: spec.Executor, Payload: spec.Payload})
+	}
+	if w != nil && t.Due <= a.now {
+		a.give(nil, t, w)
+		return SubmitResult{Task: t}
 	}
 	a.write(nil, t)
 	a.event(Event{Kind: EventPending, Task: t})

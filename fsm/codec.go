@@ -103,6 +103,8 @@ func newCommand(code Code) Command {
 		return &DeleteJob{}
 	case CodeSubmit:
 		return &Submit{}
+	case CodeSubmitNow:
+		return &SubmitNow{}
 	case CodeAssign:
 		return &Assign{}
 	case CodeStarted:

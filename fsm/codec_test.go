@@ -157,7 +157,7 @@ func everyCommand() []Command {
 		filled[Started](), filled[Finished](), filled[GiveBack](), filled[LoseAttempts](), filled[Cancel](),
 		filled[Reschedule](), filled[RegisterWorker](), filled[WorkerState](), filled[ForgetWorker](),
 		filled[Expire](), filled[Checksum](), filled[DrainWorker](),
-		filled[PutAlert](), filled[EndAlert](),
+		filled[SubmitNow](), filled[PutAlert](), filled[EndAlert](),
 	}
 }
 

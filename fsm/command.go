@@ -26,6 +26,7 @@ const (
 	CodeDrainWorker    Code = 17
 	CodePutAlert       Code = 20
 	CodeEndAlert       Code = 21
+	CodeSubmitNow      Code = 24
 )
 
 // Command is one verb with its arguments. Commands are data: each is
@@ -64,6 +65,23 @@ type DeleteJob struct {
 type Submit struct {
 	Namespace string         `msgpack:"n"`
 	Tasks     []job.TaskSpec `msgpack:"t"`
+}
+
+// SubmitNow is a Submit whose immediate tasks the leader has placed at workers with
+// free slots, so that one entry creates and assigns them. A task stays pending
+// where the term, its worker's life or state have moved on since, or where it is
+// not due; of a deduplicated one nothing comes.
+type SubmitNow struct {
+	Term    uint64       `msgpack:"t"`
+	Workers []WorkerLife `msgpack:"w"`
+	To      []int        `msgpack:"p"` // by task: its worker's index in Workers plus one; 0 or none: it waits
+	Submit  []byte       `msgpack:"s"` // EncodeCommand's form of the Submit
+}
+
+// WorkerLife names one life of a worker.
+type WorkerLife struct {
+	Name string `msgpack:"n"`
+	Boot string `msgpack:"b"`
 }
 
 // Assign hands pending tasks to workers. The leader decides it, so it carries
@@ -226,6 +244,7 @@ func (Configure) Code() Code      { return CodeConfigure }
 func (PutJob) Code() Code         { return CodePutJob }
 func (DeleteJob) Code() Code      { return CodeDeleteJob }
 func (Submit) Code() Code         { return CodeSubmit }
+func (SubmitNow) Code() Code      { return CodeSubmitNow }
 func (Assign) Code() Code         { return CodeAssign }
 func (Started) Code() Code        { return CodeStarted }
 func (Finished) Code() Code       { return CodeFinished }

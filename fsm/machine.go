@@ -288,7 +288,9 @@ func (a *apply) command(c Command) Result {
 	case *DeleteJob:
 		return a.deleteJob(c)
 	case *Submit:
-		return a.submit(c)
+		return a.submit(c, nil)
+	case *SubmitNow:
+		return a.submitNow(c)
 	case *Assign:
 		return a.assign(c)
 	case *Started:

@@ -70,6 +70,11 @@ func (r *modelRun) entry() {
 	}
 	for i := range want {
 		compareResult(t, said[i], want[i], got[i])
+		for _, s := range got[i].Tasks {
+			if s.Err == nil && !s.Task.Token.IsZero() {
+				r.remember(s.Task.Token)
+			}
+		}
 		for _, a := range got[i].Assigned {
 			if a.Err == nil {
 				r.remember(a.Token)
@@ -101,8 +106,10 @@ func (r *modelRun) command() Command {
 		}}
 	case 1:
 		return DeleteJob{Namespace: "default", Name: r.jobName()}
-	case 2, 3, 4:
+	case 2, 3:
 		return r.submit()
+	case 4:
+		return r.submitNow()
 	case 5, 6, 7:
 		return r.assign()
 	case 8:
@@ -149,7 +156,23 @@ func (r *modelRun) retry() *job.Retry {
 	return &job.Retry{MaxRetries: new(rapid.IntRange(0, 3).Draw(r.t, "retries")), Initial: delay, Factor: 1, Cap: delay, Jitter: &none}
 }
 
-func (r *modelRun) submit() Command {
+func (r *modelRun) submitNow() Command {
+	s := r.submit()
+	b, err := EncodeCommand(s)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := SubmitNow{Term: r.drawTerm(), Submit: b}
+	for i := range s.Tasks {
+		name := r.worker()
+		boot := rapid.SampledFrom([]string{"b1", "b2", r.model.workers[name].boot}).Draw(r.t, "boot")
+		c.Workers = append(c.Workers, WorkerLife{Name: name, Boot: boot})
+		c.To = append(c.To, i+1)
+	}
+	return c
+}
+
+func (r *modelRun) submit() Submit {
 	t := r.t
 	c := Submit{Namespace: "default"}
 	for range rapid.IntRange(1, 3).Draw(t, "tasks") {

@@ -105,9 +105,11 @@ func (m *model) apply(c Command) mResult {
 	case Submit:
 		var r mResult
 		for i := range c.Tasks {
-			r.items = append(r.items, m.submit(&c.Tasks[i]))
+			r.items = append(r.items, m.submit(&c.Tasks[i], "", ""))
 		}
 		return r
+	case SubmitNow:
+		return m.submitNow(c)
 	case Assign:
 		return m.assign(c)
 	case Started:
@@ -158,7 +160,25 @@ func (m *model) deleteJob(c DeleteJob) mResult {
 	return mResult{changed: true}
 }
 
-func (m *model) submit(s *job.TaskSpec) mResult {
+func (m *model) submitNow(c SubmitNow) mResult {
+	inner, err := decodeCommand(newCodec(), c.Submit)
+	if err != nil {
+		panic(err)
+	}
+	var r mResult
+	for i, s := range inner.(*Submit).Tasks {
+		worker, boot := "", ""
+		if int64(c.Term) == m.term {
+			to := c.Workers[c.To[i]-1]
+			worker, boot = to.Name, to.Boot
+		}
+		r.items = append(r.items, m.submit(&s, worker, boot))
+	}
+	return r
+}
+
+// submit creates a task, and gives it to the worker that is named, where it can.
+func (m *model) submit(s *job.TaskSpec, worker, boot string) mResult {
 	j, ok := m.jobs[s.Job]
 	if s.Job != "" && !ok {
 		return refused(job.CodeNotFound)
@@ -186,7 +206,29 @@ func (m *model) submit(s *job.TaskSpec) mResult {
 		m.keys[s.IdempotencyKey] = mKey{t.id, string(s.Payload), t.keyExpiry}
 	}
 	m.tasks[t.id] = t
-	return mResult{id: t.id, state: job.Pending}
+	if m.takes(worker, boot) && t.due <= m.now {
+		t.version-- // written once
+		m.give(t, worker)
+	}
+	return mResult{id: t.id, state: t.state}
+}
+
+func (m *model) takes(worker, boot string) bool {
+	w, ok := m.workers[worker]
+	return ok && w.boot == boot && !w.lost && !w.draining
+}
+
+func (m *model) give(t *mTask, worker string) {
+	t.state, t.retry, t.tooLate, t.worker = job.Dispatched, false, false, worker
+	t.attempt++
+	t.version++
+	t.token = job.Token{Index: uint64(m.index), Offset: m.next()}
+	t.last = t.token
+	t.dispatched, t.started = m.now, 0
+	t.attempts[t.attempt] = &mAttempt{token: t.token}
+	if t.attempt > 20 {
+		delete(t.attempts, t.attempt-20)
+	}
 }
 
 func (m *model) assign(c Assign) mResult {
@@ -196,22 +238,11 @@ func (m *model) assign(c Assign) mResult {
 	var r mResult
 	for _, item := range c.Items {
 		t := m.tasks[item.Ref.ID]
-		w := m.workers[item.Worker]
-		if t == nil || t.state != job.Pending || t.version != item.Version || t.due > m.now+MaxEarly ||
-			w.boot != item.Boot || w.lost || w.draining {
+		if t == nil || t.state != job.Pending || t.version != item.Version || t.due > m.now+MaxEarly || !m.takes(item.Worker, item.Boot) {
 			r.items = append(r.items, refused(job.CodeStale))
 			continue
 		}
-		t.state, t.retry, t.tooLate, t.worker = job.Dispatched, false, false, item.Worker
-		t.attempt++
-		t.version++
-		t.token = job.Token{Index: uint64(m.index), Offset: m.next()}
-		t.last = t.token
-		t.dispatched, t.started = m.now, 0
-		t.attempts[t.attempt] = &mAttempt{token: t.token}
-		if t.attempt > 20 {
-			delete(t.attempts, t.attempt-20)
-		}
+		m.give(t, item.Worker)
 		r.items = append(r.items, mResult{attempt: t.attempt, token: t.token})
 	}
 	return r

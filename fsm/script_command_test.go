@@ -28,6 +28,8 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 			c.Tasks = append(c.Tasks, e.taskSpec(parseFields(strings.Fields(line))))
 		}
 		return c
+	case "submit-now":
+		return e.submitNow(f, input)
 	case "assign":
 		return e.assign(f)
 	case "started":
@@ -140,6 +142,27 @@ func (e *scriptEnv) taskSpec(f fields) job.TaskSpec {
 		s.Payload = []byte(p)
 	}
 	return s
+}
+
+// submitNow submits the lines and places each of them that says to=WORKER.
+func (e *scriptEnv) submitNow(f fields, input string) Command {
+	c, s := SubmitNow{Term: e.termOf(f)}, Submit{Namespace: f.ns()}
+	for line := range strings.Lines(input) {
+		g := parseFields(strings.Fields(line))
+		if name := g["to"]; name != "" {
+			w, _ := GetWorker(e.tx, name)
+			c.Workers = append(c.Workers, WorkerLife{Name: name, Boot: g.or("boot", w.Boot)})
+			c.To = append(c.To, len(c.Workers))
+		} else {
+			c.To = append(c.To, 0)
+		}
+		s.Tasks = append(s.Tasks, e.taskSpec(g))
+	}
+	var err error
+	if c.Submit, err = EncodeCommand(s); err != nil {
+		panic(err)
+	}
+	return c
 }
 
 // assign hands the named tasks to a worker, in the version they have now.
