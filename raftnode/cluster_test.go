@@ -151,6 +151,9 @@ func (m *member) start() {
 	}
 }
 
+// wipe gives a stopped member an empty disk.
+func (m *member) wipe() { m.dir, m.fs = m.c.t.TempDir(), vfs.NewMem() }
+
 func (m *member) stop() {
 	m.c.t.Helper()
 	if m.Node == nil {

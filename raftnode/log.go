@@ -4,22 +4,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"math"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
-	logFile  = "raft.db"
-	lockWait = 2 * time.Second // for the file's lock, held by another process
 	// deleteChunk bounds the entries that one transaction deletes, so that a
 	// compaction of a few hundred thousand neither blocks appends nor looks
 	// like a stalled disk.
@@ -27,14 +21,8 @@ const (
 	// sealVersion is the first byte of an entry's seal; the checksum follows.
 	sealVersion = 1
 	sealSize    = 1 + 8
-)
-
-// Raft's keys in the stable store, and ours for both halves of a vote.
-const (
-	keyVoteTerm = "LastVoteTerm"
-	keyVoteCand = "LastVoteCand"
-	keyTerm     = "CurrentTerm"
-	keyVote     = "axd.Vote"
+	// tailIndex is the key of the tail mark, behind every entry.
+	tailIndex = math.MaxUint64
 )
 
 // errDamaged says that what was read is not what was written.
@@ -42,7 +30,8 @@ var errDamaged = errors.New("checksum mismatch")
 
 // LogBackend keeps Raft's log and its few values, as raft-boltdb does: what a
 // call has written is durable when it returns. Get of an absent key is an error
-// whose text is "not found".
+// whose text is "not found". Entries are kept by index; the one at MaxUint64 is a
+// record of where the log ends, written in the same call as the last of them.
 type LogBackend interface {
 	raft.LogStore
 	Get(key []byte) ([]byte, error)
@@ -54,101 +43,109 @@ type LogBackend interface {
 // entry and value, one transaction per vote, and a guard. The seal travels in
 // the entry's Extensions, so what a leader computed when it appended an entry
 // is checked by each server that receives, stores or reads it.
+//
+// A damaged page may hide whole entries, and no checksum misses what isn't
+// there. So behind the last entry, and written with it, lies the tail mark,
+// which says where the log ends.
 type logStore struct {
 	*guard
 	backend LogBackend
 	self    string
 	index   *logIndex
 	grown   chan struct{} // signalled when the log has grown by a grain
+	rest    uint64        // from here on the file may hold what a truncation has left
 
+	stable   stable        // as stored; used by raft's main loop alone
 	voteTerm uint64        // first half of a vote, until the second arrives
 	selfVote atomic.Uint64 // newest term in which this server voted for itself
-}
-
-// openBackend opens raft.db. The freelist isn't written with each commit: it is
-// rebuilt at open, which costs a scan of a file bounded by the log's size.
-func openBackend(dir string) (*raftboltdb.BoltStore, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, logFile)
-	_, statErr := os.Stat(path)
-	b, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
-		Timeout:        lockWait,
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
-	}})
-	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%s is locked: another process uses this data directory", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	if os.IsNotExist(statErr) {
-		// bbolt syncs the file, not its directory: without this a power loss
-		// could take the file, and with it votes already given.
-		if err := syncDir(dir); err != nil {
-			return nil, errors.Join(err, b.Close())
-		}
-	}
-	return b, nil
-}
-
-// openReadOnly opens raft.db for a look; it must exist.
-func openReadOnly(dir string) (*raftboltdb.BoltStore, error) {
-	path := filepath.Join(dir, logFile)
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("the Raft log: %w", err)
-	}
-	b, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: lockWait, ReadOnly: true}})
-	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%s is locked: another process uses this data directory", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	return b, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func newLogStore(b LogBackend, self string, grain int64, g *guard) *logStore {
 	return &logStore{guard: g, backend: b, self: self, index: newLogIndex(grain), grown: make(chan struct{}, 1)}
 }
 
-// scan reads the whole log, checks that it has no gap and that each entry is
-// what was written, and fills the index. A damaged server must not vote with a
-// shorter log, so the caller refuses to start.
+// load is scan for whoever is going to append.
+func (s *logStore) load() error {
+	if err := s.scan(); err != nil {
+		return err
+	}
+	return recovered(s.endTruncation)
+}
+
+// scan reads the whole log, checks that it has no gap, that it ends where its
+// tail mark says and that each entry is what was written, and fills the index. A
+// damaged server must not vote with a shorter log, so the caller refuses to start.
 func (s *logStore) scan() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a bad sector under mmap
-	first, err := s.backend.FirstIndex()
-	if err != nil {
-		return err
-	}
-	last, err := s.backend.LastIndex()
-	if err != nil {
-		return err
-	}
-	for i := first; i <= last && i > 0; i++ {
-		var l raft.Log
-		if err := recovered(func() error { return s.backend.GetLog(i, &l) }); err != nil {
-			return fmt.Errorf("entry %d: %w", i, err)
-		}
-		if err := checkSeal(&l, i); err != nil {
+	return recovered(func() error {
+		if err := s.loadStable(); err != nil {
 			return err
 		}
-		s.index.appended(&l)
+		first, err := s.backend.FirstIndex()
+		if err != nil {
+			return err
+		}
+		last, err := s.readTail()
+		if err != nil {
+			return err
+		}
+		if last > 0 && first > last {
+			return fmt.Errorf("entry %d: %w", last, raft.ErrLogNotFound)
+		}
+		for i := first; i <= last; i++ {
+			var l raft.Log
+			if err := s.backend.GetLog(i, &l); err != nil {
+				return fmt.Errorf("entry %d: %w", i, err)
+			}
+			if err := checkSeal(&l, i); err != nil {
+				return err
+			}
+			s.index.appended(&l)
+		}
+		s.rest = max(first, last+1)
+		return nil
+	})
+}
+
+// tailMark returns the record that a log ends at an index. It is kept as an
+// entry behind all others, so that it goes into the transaction that appends.
+func tailMark(last uint64) *raft.Log {
+	l := &raft.Log{Index: tailIndex, Type: raft.LogNoop, Data: binary.BigEndian.AppendUint64(nil, last)}
+	l.Extensions = seal(l)
+	return l
+}
+
+// readTail returns where the log must end, 0 for one that never had an entry.
+func (s *logStore) readTail() (uint64, error) {
+	var l raft.Log
+	err := s.backend.GetLog(tailIndex, &l)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return 0, fmt.Errorf("%w: the log has no end mark", errDamaged)
 	}
-	if vote, err := s.vote(); err == nil && string(vote[8:]) == s.self {
-		s.selfVote.Store(binary.BigEndian.Uint64(vote))
+	if err != nil {
+		return 0, fmt.Errorf("the end mark: %w", err)
 	}
-	return nil
+	if err := checkSeal(&l, tailIndex); err != nil || len(l.Data) != 8 {
+		return 0, fmt.Errorf("the end mark: %w", errDamaged)
+	}
+	return binary.BigEndian.Uint64(l.Data), nil
+}
+
+// endTruncation removes what lies behind the tail mark: entries that conflicted
+// with the leader's, whose removal a crash interrupted.
+func (s *logStore) endTruncation() error {
+	var l raft.Log
+	if s.rest == tailIndex {
+		return nil
+	}
+	err := s.backend.GetLog(s.rest, &l)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", s.rest, err)
+	}
+	return s.backend.DeleteRange(s.rest, tailIndex-1)
 }
 
 // wipe deletes the whole log.
@@ -225,7 +222,11 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		}
 		sealed[i] = &c
 	}
-	err := s.do("append to the log", ExitLogFailed, func() error { return s.backend.StoreLogs(sealed) })
+	if len(sealed) == 0 {
+		return nil
+	}
+	marked := append(slices.Clone(sealed), tailMark(sealed[len(sealed)-1].Index))
+	err := s.do("append to the log", ExitLogFailed, func() error { return s.backend.StoreLogs(marked) })
 	if err != nil {
 		return err
 	}
@@ -260,6 +261,14 @@ func (s *logStore) DeleteRange(lo, hi uint64) error {
 }
 
 func (s *logStore) deleteSuffix(lo, hi uint64) error {
+	end := lo - 1
+	if first, _ := s.index.bounds(); lo == first {
+		end = 0 // nothing is left
+	}
+	mark := []*raft.Log{tailMark(end)} // first, so that a crash in between is no damage
+	if err := s.do("truncate the log", ExitLogFailed, func() error { return s.backend.StoreLogs(mark) }); err != nil {
+		return err
+	}
 	for {
 		from := lo
 		if hi-lo >= deleteChunk {

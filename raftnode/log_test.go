@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,6 +90,9 @@ func TestLogIndexEqualsScan(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer b.Close()
+		if err := prepare(b); err != nil {
+			rt.Fatal(err)
+		}
 		g := newGuard(time.Minute, func(int, error) {})
 		defer g.close()
 		s := newLogStore(b, "me", 300, g)
@@ -166,8 +170,8 @@ func TestLogDeletesInChunks(t *testing.T) {
 	if err := s.wipe(); err != nil {
 		t.Fatal(err)
 	}
-	if last, err := b.LastIndex(); err != nil || last != 0 {
-		t.Errorf("last is %d after a wipe: %v", last, err)
+	if first, err := b.FirstIndex(); err != nil || first != tailIndex {
+		t.Errorf("first is %d after a wipe: %v", first, err)
 	}
 }
 
@@ -211,23 +215,27 @@ func TestVoteIsOneWrite(t *testing.T) {
 }
 
 func TestStableValuesAreChecked(t *testing.T) {
-	s := testLog(t, t.TempDir())
+	dir := t.TempDir()
+	s := testLog(t, dir)
 	if err := s.SetUint64([]byte(keyTerm), 7); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.GetUint64([]byte(keyTerm)); err != nil || got != 7 {
 		t.Fatalf("term %d, %v", got, err)
 	}
-	raw, err := s.backend.Get([]byte(keyTerm))
+	if err := s.Set([]byte("Another"), nil); err == nil {
+		t.Error("a value that nobody keeps was taken")
+	}
+	raw, err := s.backend.Get([]byte(keyStable))
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw[0] ^= 1
-	if err := s.backend.Set([]byte(keyTerm), raw); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.GetUint64([]byte(keyTerm)); !errors.Is(err, errDamaged) {
-		t.Errorf("a flipped bit in the term: %v", err)
+	for bit := range 8 * len(raw) {
+		flipped := bytes.Clone(raw)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		if _, err := decodeStable(flipped); !errors.Is(err, errDamaged) {
+			t.Errorf("flipped bit %d: %v", bit, err)
+		}
 	}
 }
 
@@ -264,7 +272,7 @@ func TestDamagedEntryIsRefused(t *testing.T) {
 	if !errors.As(err, &start) || start.Code != ExitCorruptLog {
 		t.Fatalf("opened with a damaged entry: %v", err)
 	}
-	for _, want := range []string{"entry 7", "checksum", "axd cluster remove a", dir} {
+	for _, want := range []string{"entry 7", "checksum", "start server a again", dir} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the message lacks %q: %v", want, err)
 		}
@@ -333,11 +341,13 @@ func TestGuardEndsTheProcessOnStall(t *testing.T) {
 // breakable is a backend whose appends fail or hang once told to.
 type breakable struct {
 	LogBackend
-	fail atomic.Pointer[error]
-	hang atomic.Pointer[chan struct{}]
+	tries atomic.Int32
+	fail  atomic.Pointer[error]
+	hang  atomic.Pointer[chan struct{}]
 }
 
 func (b *breakable) StoreLogs(logs []*raft.Log) error {
+	b.tries.Add(1)
 	if c := b.hang.Load(); c != nil {
 		<-*c
 	}
@@ -347,18 +357,46 @@ func (b *breakable) StoreLogs(logs []*raft.Log) error {
 	return b.LogBackend.StoreLogs(logs)
 }
 
+// The log's first failure ends the process, and nothing is tried on that disk
+// again: after a failed sync the kernel takes the pages for clean, and a second
+// sync lies. With room on the disk again the server starts on what it has.
 func TestLogErrorEndsTheProcess(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, "a")
-	b := &breakable{}
-	c.wrap = func(_ string, inner LogBackend) LogBackend { b.LogBackend = inner; return b }
-	c.startAll()
-	c.mustSubmit("k", 1, 1)
-	full := errors.New("no space left on device")
-	b.fail.Store(&full)
-	m := c.members["a"]
-	m.ProposeAsync(encode(t, "x", 1), func(fsm.Result, error) {})
-	m.diedWith(ExitLogFailed, "no space left")
+	for name, tt := range map[string]struct {
+		err  error
+		code int
+	}{
+		"failed sync": {syscall.EIO, ExitLogFailed},
+		"full disk":   {syscall.ENOSPC, ExitDiskFull},
+		"full quota":  {syscall.EDQUOT, ExitDiskFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, "a")
+			b := &breakable{}
+			c.wrap = func(_ string, inner LogBackend) LogBackend { b.LogBackend = inner; return b }
+			c.startAll()
+			ids := c.mustSubmit("k", 1, 1)
+			failed := fmt.Errorf("write raft.db: %w", tt.err)
+			b.fail.Store(&failed)
+			m := c.members["a"]
+			m.ProposeAsync(encode(t, "x", 1), func(fsm.Result, error) {})
+			m.diedWith(tt.code, tt.err.Error())
+			b.fail.Store(nil)
+			tried := b.tries.Load()
+			for range 3 {
+				m.ProposeAsync(encode(t, "y", 1), func(fsm.Result, error) {})
+			}
+			m.stop()
+			if n := b.tries.Load() - tried; n > 0 {
+				t.Errorf("the disk that failed was written to %d times more", n)
+			}
+			m.start()
+			c.mustSubmit("after", 1, 1)
+			if !m.has(ids) {
+				t.Error("an acknowledged task is missing after the restart")
+			}
+		})
+	}
 }
 
 func TestLogStallEndsTheProcess(t *testing.T) {

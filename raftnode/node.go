@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -91,7 +92,18 @@ const (
 	ExitReseed      = 76 // a snapshot was received inside a conflicting log: restart, the log was wiped
 	ExitStuck       = 77 // a leadership transfer never ended
 	ExitRemoved     = 78 // the cluster goes on without this server
+	ExitDiskFull    = 79 // the disk has no room left
+	ExitForeign     = 80 // the data directory is of another cluster than the one to join
 )
+
+// ExitCode returns the code to end with for an error that by itself has the
+// given one: a full disk shows in many places and asks for one answer.
+func ExitCode(code int, err error) int {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return ExitDiskFull
+	}
+	return code
+}
 
 // Node is a running replica.
 type Node struct {
@@ -143,7 +155,7 @@ func (c Config) complete() (Config, error) {
 
 // fatal ends the process, saying why.
 func (n *Node) fatal(code int, err error) {
-	n.fatalOnce.Do(func() { n.cfg.Fatal(code, err) })
+	n.fatalOnce.Do(func() { n.cfg.Fatal(ExitCode(code, err), err) })
 }
 
 // Empty reports whether the replica holds no log entry and no snapshot. One that

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -51,9 +52,12 @@ func open(cfg Config, m machine, wrap func(LogBackend) LogBackend) (*Node, error
 		return nil, err
 	}
 	if cfg.Log == nil {
-		if cfg.Log, err = openFile(cfg.DataDir); err != nil {
-			return nil, err
-		}
+		cfg.Log, err = openFile(cfg)
+	} else {
+		err = prepareNew(cfg.Log)
+	}
+	if err != nil {
+		return nil, err
 	}
 	n := &Node{cfg: cfg, removed: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -68,8 +72,9 @@ func open(cfg Config, m machine, wrap func(LogBackend) LogBackend) (*Node, error
 	return n, nil
 }
 
-// openFile opens the log in dir, if there is room for it.
-func openFile(dir string) (LogBackend, error) {
+// openFile opens the log in the data directory, if there is room for it.
+func openFile(cfg Config) (LogBackend, error) {
+	dir := cfg.DataDir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -81,16 +86,20 @@ func openFile(dir string) (LogBackend, error) {
 		return nil, err
 	}
 	bolt, err := openBackend(dir)
-	if err != nil {
-		return nil, &StartError{ExitLogFailed, err}
+	var refused syscall.Errno
+	switch {
+	case err == nil:
+		return bolt, nil
+	case errors.Is(err, errLocked), errors.As(err, &refused):
+		return nil, &StartError{ExitCode(ExitLogFailed, err), err}
 	}
-	return bolt, nil
+	return nil, &StartError{ExitCorruptLog, reseed(cfg, "the Raft log is damaged", err)}
 }
 
 // checkFree refuses a nearly full disk before raft meets it, which would panic.
 func checkFree(dir string, free uint64) error {
 	if free < minFree {
-		return &StartError{ExitLogFailed, job.Errorf(job.CodeDiskFull,
+		return &StartError{ExitDiskFull, job.Errorf(job.CodeDiskFull,
 			fmt.Sprintf("the disk of %s has %d MiB free, at least %d MiB are needed to start", dir, free>>20, minFree>>20))}
 	}
 	return nil
@@ -103,16 +112,16 @@ func (n *Node) openLog(wrap func(LogBackend) LogBackend) error {
 	}
 	grain := min(max(min(n.cfg.SnapshotBytes, n.cfg.TrailingBytes)/16, 1<<10), 256<<10)
 	n.log = newLogStore(backend, n.cfg.Name, grain, newGuard(n.cfg.StallLimit, n.fatal))
-	if err := n.log.scan(); err != nil {
-		return &StartError{ExitCorruptLog, errors.Join(n.reseed("the Raft log is damaged", err), n.closeLog())}
+	if err := n.log.load(); err != nil {
+		return &StartError{ExitCorruptLog, errors.Join(reseed(n.cfg, "the Raft log is damaged", err), n.closeLog())}
 	}
 	return nil
 }
 
 // reseed says how to bring a server back whose disk has lost data.
-func (n *Node) reseed(what string, err error) error {
+func reseed(cfg Config, what string, err error) error {
 	return fmt.Errorf("%s: %w; a server must not vote with less than it once confirmed. To re-seed it from the others, "+
-		"remove it (axd cluster remove %s), delete %s and start it again: it joins as a new server", what, err, n.cfg.Name, n.cfg.DataDir)
+		"move %s away and start server %s again: it joins as a new one", what, err, cfg.DataDir, cfg.Name)
 }
 
 // checkFit compares the log, the newest snapshot and the state. A crash while a
@@ -128,7 +137,7 @@ func (n *Node) checkFit() error {
 	}
 	state := fsm.ReadInfo(v).Applied
 	lost := func(text string, args ...any) error {
-		return &StartError{ExitCorruptLog, n.reseed("this disk has lost data", fmt.Errorf(text, args...))}
+		return &StartError{ExitCorruptLog, reseed(n.cfg, "this disk has lost data", fmt.Errorf(text, args...))}
 	}
 	if _, err := n.log.GetUint64([]byte(keyTerm)); err != nil && (state > 0 || snap.ID != "") {
 		return lost("there is a state but no Raft log")

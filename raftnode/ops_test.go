@@ -174,14 +174,12 @@ func TestRecover(t *testing.T) {
 		if m == l {
 			continue
 		}
-		fresh := newCluster(t, m.name).members[m.name]
-		fresh.c = c
-		c.members[m.name] = fresh
-		fresh.start()
+		m.wipe()
+		m.start()
 		ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 		defer cancel()
 		c.until(m.name+" votes", func() bool {
-			err := l.AddServer(ctx, Server{Name: m.name, Address: fresh.address.Load().(string)})
+			err := l.AddServer(ctx, Server{Name: m.name, Address: m.address.Load().(string)})
 			s, _ := l.server(m.name)
 			return err == nil && s.Voter
 		})

@@ -97,7 +97,7 @@ func serversOf(c raft.Configuration) []Server {
 // A crash on the way leaves a server that can't lead, and Recover can be
 // repeated. Of cfg it takes Name, DataDir, Home, Logger.
 func Recover(cfg Config) (Recovery, error) {
-	backend, err := openFile(cfg.DataDir)
+	backend, err := openFile(cfg)
 	if err != nil {
 		return Recovery{}, err
 	}
@@ -113,7 +113,7 @@ func Recover(cfg Config) (Recovery, error) {
 }
 
 func (n *Node) recover() (Recovery, error) {
-	if err := n.log.scan(); err != nil {
+	if err := n.log.load(); err != nil {
 		return Recovery{}, fmt.Errorf("the Raft log is damaged: %w", err)
 	}
 	n.snaps = newSnapshots(n.cfg.Home)

@@ -2,112 +2,133 @@ package raftnode
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// Set stores a value with its checksum. Raft writes a vote as term, then
-// candidate; both go into one record when the candidate arrives, so a crash
-// between the two can't leave the new term with the old candidate.
-func (s *logStore) Set(key, value []byte) error {
-	if string(key) != keyVoteCand {
-		return s.put(key, value)
+// Raft's keys in its stable store, and ours for all of it.
+const (
+	keyVoteTerm = "LastVoteTerm"
+	keyVoteCand = "LastVoteCand"
+	keyTerm     = "CurrentTerm"
+	keyStable   = "axd.Stable"
+)
+
+// stable is what a server must never forget: one record with a checksum, there
+// from the beginning, so that a damaged page can't take a part of it unnoticed.
+type stable struct {
+	term      uint64 // the newest that was seen
+	voteTerm  uint64 // of the last vote; 0: none
+	candidate string // to whom it went
+}
+
+const stableHead = 16
+
+func (v stable) encode() []byte {
+	b := binary.BigEndian.AppendUint64(nil, v.term)
+	b = binary.BigEndian.AppendUint64(b, v.voteTerm)
+	b = append(b, v.candidate...)
+	return binary.BigEndian.AppendUint64(b, xxhash.Sum64(b))
+}
+
+func decodeStable(b []byte) (stable, error) {
+	n := len(b) - 8
+	if n < stableHead || binary.BigEndian.Uint64(b[n:]) != xxhash.Sum64(b[:n]) {
+		return stable{}, fmt.Errorf("the record of term and vote: %w", errDamaged)
 	}
-	vote := binary.BigEndian.AppendUint64(nil, s.voteTerm)
-	if err := s.put([]byte(keyVote), append(vote, value...)); err != nil {
+	return stable{
+		term: binary.BigEndian.Uint64(b), voteTerm: binary.BigEndian.Uint64(b[8:]), candidate: string(b[stableHead:n]),
+	}, nil
+}
+
+// loadStable reads the record; one that is missing was lost.
+func (s *logStore) loadStable() error {
+	b, err := s.backend.Get([]byte(keyStable))
+	if err != nil {
+		return fmt.Errorf("the record of term and vote: %w", errors.Join(errDamaged, err))
+	}
+	if s.stable, err = decodeStable(b); err != nil {
 		return err
 	}
-	if string(value) == s.self {
-		s.selfVote.Store(s.voteTerm)
+	if s.stable.candidate == s.self {
+		s.selfVote.Store(s.stable.voteTerm)
 	}
 	return nil
 }
 
-// Get reads a value and checks it. An absent one is an error whose text is
-// "not found", which raft compares.
+func (s *logStore) storeStable(v stable) error {
+	err := s.do("store term and vote", ExitLogFailed, func() error { return s.backend.Set([]byte(keyStable), v.encode()) })
+	if err == nil {
+		s.stable = v
+	}
+	return err
+}
+
+// Set stores a candidate. Raft writes a vote as term, then candidate; both go
+// into one record when the candidate arrives, so a crash between the two can't
+// leave the new term with the old candidate.
+func (s *logStore) Set(key, value []byte) error {
+	if string(key) != keyVoteCand {
+		return unknownKey(key)
+	}
+	v := s.stable
+	v.voteTerm, v.candidate = s.voteTerm, string(value)
+	if err := s.storeStable(v); err != nil {
+		return err
+	}
+	if v.candidate == s.self {
+		s.selfVote.Store(v.voteTerm)
+	}
+	return nil
+}
+
+// Get returns a candidate. An absent value is an error whose text is "not
+// found", which raft compares.
 func (s *logStore) Get(key []byte) ([]byte, error) {
 	if string(key) != keyVoteCand {
-		return s.get(key)
+		return nil, unknownKey(key)
 	}
-	vote, err := s.vote()
-	if err != nil {
-		return nil, err
-	}
-	return vote[8:], nil
-}
-
-// SetUint64 is Set for numbers.
-func (s *logStore) SetUint64(key []byte, value uint64) error {
-	if string(key) == keyVoteTerm {
-		s.voteTerm = value // written by Set with the candidate
-		return nil
-	}
-	return s.put(key, binary.BigEndian.AppendUint64(nil, value))
-}
-
-// GetUint64 is Get for numbers.
-func (s *logStore) GetUint64(key []byte) (uint64, error) {
-	if string(key) == keyVoteTerm {
-		vote, err := s.vote()
-		if err != nil {
-			return 0, err
-		}
-		return binary.BigEndian.Uint64(vote), nil
-	}
-	value, err := s.get(key)
-	if err != nil {
-		return 0, err
-	}
-	if len(value) != 8 {
-		return 0, s.fail("read "+string(key), ExitCorruptLog, errDamaged)
-	}
-	return binary.BigEndian.Uint64(value), nil
-}
-
-// vote returns the last vote: 8 bytes of term, then the candidate.
-func (s *logStore) vote() ([]byte, error) {
-	vote, err := s.get([]byte(keyVote))
-	if err == nil && len(vote) < 8 {
-		err = s.fail("read the last vote", ExitCorruptLog, errDamaged)
-	}
-	return vote, err
-}
-
-func (s *logStore) put(key, value []byte) error {
-	sealed := binary.BigEndian.AppendUint64(append([]byte(nil), value...), valueSum(key, value))
-	return s.do("store "+string(key), ExitLogFailed, func() error { return s.backend.Set(key, sealed) })
-}
-
-func (s *logStore) get(key []byte) (value []byte, err error) {
-	var missing bool
-	err = s.do("read "+string(key), ExitCorruptLog, func() error {
-		sealed, err := s.backend.Get(key)
-		if err != nil {
-			missing = err.Error() == raftboltdb.ErrKeyNotFound.Error()
-			if missing {
-				return nil
-			}
-			return err
-		}
-		n := len(sealed) - 8
-		if n < 0 || binary.BigEndian.Uint64(sealed[n:]) != valueSum(key, sealed[:n]) {
-			return fmt.Errorf("value of %s: %w", key, errDamaged)
-		}
-		value = sealed[:n]
-		return nil
-	})
-	if missing {
+	if s.stable.voteTerm == 0 {
 		return nil, raftboltdb.ErrKeyNotFound
 	}
-	return value, err
+	return []byte(s.stable.candidate), nil
 }
 
-func valueSum(key, value []byte) uint64 {
-	var d xxhash.Digest
-	d.Reset()
-	d.Write(key) // a Digest never fails
-	d.Write(value)
-	return d.Sum64()
+// SetUint64 is Set for terms.
+func (s *logStore) SetUint64(key []byte, value uint64) error {
+	switch string(key) {
+	case keyVoteTerm:
+		s.voteTerm = value // written by Set with the candidate
+		return nil
+	case keyTerm:
+		v := s.stable
+		v.term = value
+		return s.storeStable(v)
+	}
+	return unknownKey(key)
+}
+
+// GetUint64 is Get for terms.
+func (s *logStore) GetUint64(key []byte) (uint64, error) {
+	var value uint64
+	switch string(key) {
+	case keyVoteTerm:
+		value = s.stable.voteTerm
+	case keyTerm:
+		value = s.stable.term
+	default:
+		return 0, unknownKey(key)
+	}
+	if value == 0 {
+		return 0, raftboltdb.ErrKeyNotFound
+	}
+	return value, nil
+}
+
+// unknownKey tells that raft keeps something new, which needs a place here.
+func unknownKey(key []byte) error {
+	return fmt.Errorf("the stable store has no value named %q", key)
 }
