@@ -126,7 +126,7 @@ func (b *batch) answer(i int, one fsm.SubmitResult) {
 		b.refuse(i, one.Err.At(place(i)))
 		return
 	}
-	b.results[i] = client.BatchResult{ID: one.Task.ID.String(), Deduplicated: &one.Deduplicated}
+	b.results[i] = client.BatchResult{ID: one.ID.String(), Deduplicated: &one.Deduplicated}
 }
 
 func (b *batch) refuse(i int, err *job.Error) {

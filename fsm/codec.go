@@ -18,10 +18,12 @@ type codec struct {
 	enc *msgpack.Encoder
 	in  bytes.Reader
 	dec *msgpack.Decoder
+
+	texts map[string]string // see intern
 }
 
 func newCodec() *codec {
-	c := &codec{}
+	c := &codec{texts: map[string]string{}}
 	c.enc = msgpack.NewEncoder(&c.buf)
 	c.enc.UseCompactInts(true)
 	c.enc.SetSortMapKeys(true)
@@ -46,6 +48,28 @@ func (c *codec) decode(b []byte, v any) error {
 	if err := packshape.Check(b); err != nil {
 		return err
 	}
+	r := rowReader{c: c, b: b}
+	switch v := v.(type) {
+	case *Task:
+		r.task(v)
+	case *Attempt:
+		r.attempt(v)
+	case *Body:
+		r.body(v)
+	case *Submit:
+		r.submit(v)
+	case *Assign:
+		r.assign(v)
+	case *Result:
+		r.result(v)
+	default:
+		return c.decodeTagged(b, v)
+	}
+	return r.err
+}
+
+// decodeTagged decodes through the struct tags, from bytes that were checked.
+func (c *codec) decodeTagged(b []byte, v any) error {
 	c.in.Reset(b)
 	c.dec.ResetReader(&c.in)
 	return c.dec.Decode(v)
@@ -69,7 +93,14 @@ func decode(b []byte, v any) error {
 // EncodeCommand encodes a command with its code: what Propose takes and an
 // Entry holds.
 func EncodeCommand(c Command) ([]byte, error) {
-	b, err := encode([]byte{byte(c.Code())}, c)
+	k := codecs.Get().(*codec)
+	defer codecs.Put(k)
+	head := []byte{byte(c.Code())}
+	if b, ok := k.appendVerb(head, c); ok {
+		return b, nil
+	}
+	b, err := k.encode(head, c)
+	b = bytes.Clone(b)
 	if err != nil {
 		return nil, fmt.Errorf("encode command %d: %w", c.Code(), err)
 	}
@@ -218,12 +249,10 @@ func sliceCommands(c *codec, b []byte) ([][]byte, error) {
 
 // EncodeResult and DecodeResult carry a result to the server that forwarded
 // the command.
-func EncodeResult(r Result) ([]byte, error) {
-	b, err := encode(nil, &r)
-	if err != nil {
-		return nil, fmt.Errorf("encode result: %w", err)
-	}
-	return b, nil
+func EncodeResult(r Result) []byte {
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	return c.appendResult(nil, &r)
 }
 
 // DecodeResult reads what EncodeResult wrote.

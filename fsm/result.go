@@ -22,7 +22,8 @@ type Result struct {
 // SubmitResult is the answer for one submitted task.
 type SubmitResult struct {
 	Err          *job.Error `msgpack:"e,omitempty"`
-	Task         *Task      `msgpack:"t,omitempty"`
+	ID           job.ID     `msgpack:"i,omitempty"`
+	Task         *Task      `msgpack:"t,omitempty"` // EncodeResult keeps it only where one task was submitted
 	Deduplicated bool       `msgpack:"d,omitempty"`
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // The rows that every verb writes are encoded here by hand, ten times faster
-// than by reflection; the format is the one that the struct tags describe, and
-// a test holds the two together. Reading goes through the tags.
+// than by reflection, and read by hand in rowreader.go; the format is the one that
+// the struct tags describe, and tests hold the two together.
 
 // rowWriter appends a msgpack map whose fields are left out when zero.
 type rowWriter struct {
@@ -172,21 +172,54 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	return w.end()
 }
 
-// appendPolicy appends a Policy: by hand when only its priority is set, as with
-// most tasks.
+// appendPolicy appends a Policy.
 func (c *codec) appendPolicy(b []byte, p *job.Policy) []byte {
-	if plain(p) {
-		w := beginRow(b)
-		w.uint('p', uint64(p.Priority))
-		return w.end()
-	}
-	return append(b, mustEncode(c, p)...)
+	w := beginRow(b)
+	w.policy(c, p)
+	return w.end()
 }
 
-// plain reports whether a policy says nothing but its priority.
-func plain(p *job.Policy) bool {
-	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil && p.Retry == nil &&
-		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == ""
+// policy adds the fields of a Policy.
+func (w *rowWriter) policy(c *codec, p *job.Policy) {
+	w.uint('p', uint64(p.Priority))
+	if p.PriorityOnly() {
+		return
+	}
+	w.str('a', p.App)
+	w.str('o', p.Owner)
+	w.str('n', string(p.OnDisconnect))
+	if p.Timeout != nil {
+		w.tagged(c, 't', p.Timeout)
+	}
+	if p.Grace != nil {
+		w.tagged(c, 'g', p.Grace)
+	}
+	if p.Retry != nil {
+		w.tagged(c, 'r', p.Retry)
+	}
+	if len(p.Selector) > 0 {
+		w.tagged(c, 's', p.Selector)
+	}
+	if len(p.SuccessCodes) > 0 {
+		w.tagged(c, 'c', p.SuccessCodes)
+	}
+}
+
+// executor adds the fields of an Executor.
+func (w *rowWriter) executor(c *codec, x *job.Executor) {
+	if x.Exec != nil {
+		w.tagged(c, 'x', x.Exec)
+	}
+	if x.HTTP != nil {
+		w.tagged(c, 'h', x.HTTP)
+	}
+	w.str('f', x.Handler)
+}
+
+// tagged adds a field that is encoded through its tags.
+func (w *rowWriter) tagged(c *codec, name byte, v any) {
+	w.field(name)
+	w.b = append(w.b, mustEncode(c, v)...)
 }
 
 // appendBody appends a Body's row.
@@ -194,7 +227,9 @@ func (c *codec) appendBody(b []byte, body *Body) []byte {
 	w := beginRow(b)
 	if body.Executor.Kind() != "" {
 		w.field('x')
-		w.b = append(w.b, mustEncode(c, &body.Executor)...)
+		x := beginRow(w.b)
+		x.executor(c, &body.Executor)
+		w.b = x.end()
 	}
 	w.bytes('p', body.Payload)
 	return w.end()

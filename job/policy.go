@@ -42,6 +42,13 @@ func (p Policy) Merge(over Policy) Policy {
 	return p
 }
 
+// PriorityOnly reports whether the policy says nothing but, perhaps, a priority,
+// as that of most tasks.
+func (p Policy) PriorityOnly() bool {
+	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil && p.Retry == nil &&
+		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == ""
+}
+
 // RetryOrDefault returns the retry rule with all its defaults filled in.
 func (p Policy) RetryOrDefault() Retry {
 	if p.Retry == nil {

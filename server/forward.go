@@ -151,8 +151,7 @@ func (s *Server) onPropose(ctx context.Context, r *rpc.Request) (any, error) {
 	if err != nil {
 		return nil, s.notLeading(err)
 	}
-	b, err := fsm.EncodeResult(res)
-	return rpc.ProposeReply{Result: b}, err
+	return rpc.ProposeReply{Result: fsm.EncodeResult(res)}, nil
 }
 
 func (s *Server) onReadIndex(ctx context.Context, _ *rpc.Request) (any, error) {

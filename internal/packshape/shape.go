@@ -28,33 +28,41 @@ var (
 // allocates an array of the length that the header claims, so five bytes could
 // ask for gigabytes; here every length is compared with what is there.
 func Check(b []byte) error {
+	n, err := Size(b)
+	if err == nil && n < len(b) {
+		return errTrailing
+	}
+	return err
+}
+
+// Size is Check for the first value of b, whatever follows it; it returns the
+// value's length in bytes.
+func Size(b []byte) (int, error) {
+	whole := len(b)
 	var open [maxDepth + 1]int // values still to come, per level
 	depth := 0
 	open[0] = 1
 	for {
 		for open[depth] == 0 {
 			if depth == 0 {
-				if len(b) > 0 {
-					return errTrailing
-				}
-				return nil
+				return whole - len(b), nil
 			}
 			depth--
 		}
 		open[depth]--
 		elements, skip, err := header(b)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if skip > len(b) || elements > len(b)-skip {
-			return errTruncated
+			return 0, errTruncated
 		}
 		b = b[skip:]
 		if elements == 0 {
 			continue
 		}
 		if depth == maxDepth || elements > maxElements {
-			return errShape
+			return 0, errShape
 		}
 		depth++
 		open[depth] = elements

@@ -1,0 +1,213 @@
+package fsm
+
+import (
+	"math"
+
+	"github.com/axd-project/axd/job"
+)
+
+func (r *rowReader) task(t *Task) {
+	r.fields(func(name byte) {
+		switch name {
+		case 'n':
+			t.Namespace = r.name()
+		case 'i':
+			t.ID = r.id()
+		case 'v':
+			t.Version = r.uint()
+		case 's':
+			t.State = job.State(r.within(math.MaxUint8)) //nolint:gosec // bounded
+		case 'j':
+			t.Job = r.name()
+		case 'K':
+			t.Offer = r.name()
+		case 'p':
+			r.fields(func(name byte) { r.policyField(name, &t.Policy) })
+		case 'd':
+			t.Due = r.int()
+		case 'r':
+			t.Retry = r.bool()
+		case 'c':
+			t.Created = r.int()
+		case 'D':
+			t.Dispatched = r.int()
+		case 'S':
+			t.Started = r.int()
+		case 'e':
+			t.Ended = r.int()
+		default:
+			r.taskRest(name, t)
+		}
+	})
+}
+
+func (r *rowReader) taskRest(name byte, t *Task) {
+	switch name {
+	case 'a':
+		t.Attempt = uint32(r.within(math.MaxUint32)) //nolint:gosec // bounded
+	case 'R':
+		t.Retries = int(r.int())
+	case 'M':
+		t.MaxRetries = int(r.int())
+	case 'k':
+		t.Token = r.token()
+	case 'l':
+		t.LastToken = r.token()
+	case 'w':
+		t.Worker = r.name()
+	case 'x':
+		t.ExitCode = r.intPtr()
+	case 'E':
+		t.Error = r.str()
+	case 'y':
+		t.IdempotencyKey = r.str()
+	case 'Y':
+		t.KeyExpiry = r.int()
+	case 'q':
+		t.CancelRequested = r.bool()
+	case 'b':
+		t.HasBody = r.bool()
+	case 'B':
+		t.Body = r.bytes()
+	case 'u':
+		t.WantDue = r.int()
+	case 'P':
+		t.WantPriority = r.priority()
+	case 'L':
+		t.TooLate = r.bool()
+	default:
+		r.fail()
+	}
+}
+
+func (r *rowReader) priority() job.Priority {
+	return job.Priority(r.within(math.MaxUint8)) //nolint:gosec // bounded
+}
+
+func (r *rowReader) policyField(name byte, p *job.Policy) {
+	switch name {
+	case 'a':
+		p.App = r.name()
+	case 'o':
+		p.Owner = r.name()
+	case 'p':
+		p.Priority = r.priority()
+	case 't':
+		p.Timeout = r.duration()
+	case 'g':
+		p.Grace = r.duration()
+	case 'r':
+		r.tagged(&p.Retry)
+	case 's':
+		r.tagged(&p.Selector)
+	case 'c':
+		r.tagged(&p.SuccessCodes)
+	case 'n':
+		p.OnDisconnect = job.OnDisconnect(r.name())
+	default:
+		r.fail()
+	}
+}
+
+func (r *rowReader) executorField(name byte, x *job.Executor) {
+	switch name {
+	case 'x':
+		r.tagged(&x.Exec)
+	case 'h':
+		r.tagged(&x.HTTP)
+	case 'f':
+		x.Handler = r.name()
+	default:
+		r.fail()
+	}
+}
+
+func (r *rowReader) body(b *Body) {
+	r.fields(func(name byte) {
+		switch name {
+		case 'x':
+			r.fields(func(name byte) { r.executorField(name, &b.Executor) })
+		case 'p':
+			b.Payload = r.bytes()
+		default:
+			r.fail()
+		}
+	})
+}
+
+func (r *rowReader) attempt(a *Attempt) {
+	r.fields(func(name byte) {
+		switch name {
+		case 'n':
+			a.Number = uint32(r.within(math.MaxUint32)) //nolint:gosec // bounded
+		case 'w':
+			a.Worker = r.name()
+		case 'b':
+			a.Boot = r.name()
+		case 'a':
+			a.Address = r.name()
+		case 'k':
+			a.Token = r.token()
+		case 'v':
+			a.JobVersion = r.uint()
+		case 'A':
+			a.Assigned = r.int()
+		case 'S':
+			a.Started = r.int()
+		case 'e':
+			a.Ended = r.int()
+		case 'o':
+			a.Outcome = r.outcome()
+		case 'r':
+			r.attemptResult(&a.Result)
+		case 'L':
+			r.tagged(&a.Late)
+		default:
+			r.fail()
+		}
+	})
+}
+
+func (r *rowReader) outcome() job.Outcome {
+	return job.Outcome(r.within(math.MaxUint8)) //nolint:gosec // bounded
+}
+
+func (r *rowReader) attemptResult(a *AttemptResult) {
+	r.fields(func(name byte) {
+		switch name {
+		case 'o':
+			a.Outcome = r.outcome()
+		case 'c':
+			a.ExitCode = r.intPtr()
+		case 'e':
+			a.Error = r.str()
+		case 's':
+			a.Started = r.int()
+		case 'd':
+			a.Ended = r.int()
+		case 'O':
+			a.Stdout = r.bytes()
+		case 'E':
+			a.Stderr = r.bytes()
+		case 'u':
+			a.Output = r.bytes()
+		case 'l':
+			a.LateStart = r.int()
+		default:
+			r.fail()
+		}
+	})
+}
+
+func (r *rowReader) ref(t *TaskRef) {
+	r.fields(func(name byte) {
+		switch name {
+		case 'n':
+			t.Namespace = r.name()
+		case 'i':
+			t.ID = r.id()
+		default:
+			r.fail()
+		}
+	})
+}
