@@ -12,9 +12,9 @@ import (
 
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "cluster", Short: "See the servers and who leads", GroupID: "use", Args: noVerb, RunE: help,
+		Use: "cluster", Short: "See and change the servers and who leads", GroupID: "use", Args: noVerb, RunE: help,
 	}
-	cmd.AddCommand(newClusterStatus())
+	cmd.AddCommand(newClusterStatus(), newClusterJoin(), newClusterRemove(), newClusterTransfer(), newClusterRecover())
 	return cmd
 }
 
