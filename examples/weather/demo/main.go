@@ -16,8 +16,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/axd-project/axd/client"
 )
 
 // The demo's course. Times count from the moment the tasks are submitted.
@@ -165,8 +163,3 @@ func build(ctx context.Context, root string) (string, error) {
 }
 
 func say(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }
-
-// clientOf connects to all servers, so that the demo goes on when one is dead.
-func clientOf(addresses []string) (*client.Client, error) {
-	return client.New(client.Config{Addresses: addresses})
-}

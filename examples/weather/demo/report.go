@@ -137,7 +137,7 @@ func (e *etl) check(ctx context.Context, c *cluster) error {
 	row("results that differ from a direct calculation", fmt.Sprintf("%d of %d", len(wrong), total-1+len(group(e.days, day.year))))
 	_ = tw.Flush()
 	fmt.Println("\nLateness is what the commands saw: their own clock at their first line, less the time axd gave them.\n" +
-		"What comes due while nobody leads starts as soon as somebody does.")
+		"Workers hold what is due within seconds, so it starts on time while nobody leads.")
 	if err := e.printSummary(os.Stdout); err != nil {
 		return err
 	}
