@@ -17,12 +17,18 @@ const (
 	byteRPC  = 'A'
 )
 
+// The roles of peers.
+const (
+	RoleServer = "server"
+	RoleWorker = "worker"
+)
+
 // Hello is exchanged when a connection opens; each side refuses a peer of
 // another cluster or an incompatible protocol, saying what to do.
 type Hello struct {
 	Protocol  int    `msgpack:"p"`           // filled in by Dial and Serve
 	ClusterID string `msgpack:"c,omitempty"` // empty: not yet known
-	Role      string `msgpack:"r"`           // "server", "worker" or "client"
+	Role      string `msgpack:"r"`           // RoleServer or RoleWorker
 	Name      string `msgpack:"n"`
 	Boot      string `msgpack:"b"`
 	Version   string `msgpack:"v"`
@@ -146,12 +152,20 @@ func checkHello(self, peer Hello) *Error {
 	return nil
 }
 
-// DialRaft writes the protocol byte that makes the peer's mux hand the
-// connection to Raft. It closes nc where that fails.
-func DialRaft(nc net.Conn) (net.Conn, error) {
-	err := nc.SetWriteDeadline(time.Now().Add(HelloTimeout))
+// DialRaft says hello as Raft's dialer: the peer's mux hands the connection to
+// Raft if it comes from a server of its cluster, and closes it otherwise. Nothing
+// is answered. It closes nc where that fails.
+func DialRaft(nc net.Conn, self Hello) (net.Conn, error) {
+	self.Protocol = Protocol
+	b, err := encodeFrame(kindHello, 0, "", &self)
+	if err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	defer putBuf(b)
+	err = nc.SetWriteDeadline(time.Now().Add(HelloTimeout))
 	if err == nil {
-		_, err = nc.Write([]byte{byteRaft})
+		_, err = nc.Write(append([]byte{byteRaft}, b.Bytes()...))
 	}
 	if err == nil {
 		err = nc.SetWriteDeadline(time.Time{})
@@ -162,3 +176,44 @@ func DialRaft(nc net.Conn) (net.Conn, error) {
 	}
 	return nc, nil
 }
+
+// acceptRaft reads the hello of Raft's dialer and returns the connection without
+// it.
+func acceptRaft(nc net.Conn, self Hello) (net.Conn, Hello, error) {
+	br := bufio.NewReaderSize(nc, maxHello)
+	f, err := readFrame(br, maxHello)
+	if err != nil {
+		return nil, Hello{}, err
+	}
+	peer, err := decodeHello(f)
+	if err != nil {
+		return nil, peer, err
+	}
+	self.Protocol = Protocol
+	if e := checkHello(self, peer); e != nil {
+		return nil, peer, e
+	}
+	if peer.Role != RoleServer {
+		return nil, peer, &Error{
+			Code: codeForbidden, Field: "role", Value: peer.Role,
+			Text: fmt.Sprintf("Raft speaks to servers alone, not to %s %s", peer.Role, peer.Name),
+		}
+	}
+	return &raftConn{Conn: nc, br: br}, peer, nil
+}
+
+// raftConn is a connection of which the reader has read ahead.
+type raftConn struct {
+	net.Conn
+	br *bufio.Reader
+}
+
+func (c *raftConn) Read(b []byte) (int, error) {
+	if c.br.Buffered() > 0 {
+		return c.br.Read(b)
+	}
+	return c.Conn.Read(b)
+}
+
+// NetConn returns the connection below.
+func (c *raftConn) NetConn() net.Conn { return c.Conn }

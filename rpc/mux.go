@@ -182,12 +182,7 @@ func (s *session) decide(nc net.Conn, place *list.Element) {
 		}
 		_ = nc.Close()
 	case first[0] == byteRaft:
-		wanted := m.leave(place)
-		if !wanted || nc.SetReadDeadline(time.Time{}) != nil || !m.raft.give(s.ctx, nc) {
-			_ = nc.Close()
-			return
-		}
-		m.countRaft.Add(1)
+		s.raft(nc, place)
 	case first[0] == byteRPC:
 		s.serve(nc, place)
 	default:
@@ -195,6 +190,28 @@ func (s *session) decide(nc net.Conn, place *list.Element) {
 		m.foreign.Add(1)
 		_ = nc.Close()
 	}
+}
+
+// raft hands a connection to Raft if a server of this cluster has dialled it.
+func (s *session) raft(nc net.Conn, place *list.Element) {
+	m := s.mux
+	conn, peer, err := acceptRaft(nc, s.self())
+	wanted := m.leave(place)
+	var refusal *Error
+	switch {
+	case errors.As(err, &refusal):
+		m.refused.Add(1)
+		s.opts.logger.Warn("rpc: raft connection refused", "peer", peer.Name, "address", nc.RemoteAddr(), "reason", refusal.Text)
+	case errors.Is(err, errFrame):
+		m.foreign.Add(1)
+	case err != nil && wanted:
+		m.silent.Add(1)
+	}
+	if err != nil || !wanted || nc.SetReadDeadline(time.Time{}) != nil || !m.raft.give(s.ctx, conn) {
+		_ = nc.Close()
+		return
+	}
+	m.countRaft.Add(1)
 }
 
 // serve exchanges hellos and stays until the connection has ended.

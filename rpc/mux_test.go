@@ -86,7 +86,7 @@ func TestMuxSharesOnePort(t *testing.T) {
 		return nc
 	}
 
-	raft, err := DialRaft(dial())
+	raft, err := DialRaft(dial(), helloS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestRaftThatAcceptsNothing(t *testing.T) {
 		m, stop := serveMux(t, ln, nil)
 		var all []net.Conn
 		for range raftBacklog + 1 {
-			nc, err := DialRaft(ln.dial())
+			nc, err := DialRaft(ln.dial(), helloS)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -290,4 +290,35 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	if _, err := Dial(ctx, a, helloW, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
+}
+
+// Raft's wire has no hello of its own: whoever got through could vote, or make a
+// server follow it.
+func TestRaftIsForServersOfTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := newPipeListener()
+		m, stop := serveMux(t, ln, nil)
+		foreign := helloS
+		foreign.ClusterID = "c2"
+		for name, hello := range map[string]Hello{"a worker": helloW, "a client": {Role: "client"}, "another cluster's server": foreign} {
+			nc, err := DialRaft(ln.dial(), hello)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		bare := ln.dial() // the byte alone, then Raft
+		if _, err := bare.Write([]byte{byteRaft, 0, 0, 0, 0}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bare.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("without a hello: %v", err)
+		}
+		if got := m.Stats(); got.Raft != 0 || got.Refused != 3 || got.Foreign != 1 {
+			t.Errorf("%+v", got)
+		}
+		stop()
+	})
 }

@@ -9,6 +9,7 @@ import (
 // The codes that this package answers by itself; they are job's.
 const (
 	codeConflict    = "conflict"
+	codeForbidden   = "forbidden"
 	codeInternal    = "internal"
 	codeInvalid     = "invalid"
 	codeOverloaded  = "overloaded"

@@ -11,6 +11,9 @@ import (
 
 // handle answers the requests of servers and workers.
 func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
+	if err := mayCall(r.Method, r.Conn.Peer()); err != nil {
+		return nil, err
+	}
 	switch r.Method {
 	case rpc.MethodWorkerHello:
 		return s.onHello(ctx, r)
@@ -67,7 +70,7 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 // hello is what this server says of itself when a connection opens.
 func (s *Server) hello() rpc.Hello {
 	return rpc.Hello{
-		ClusterID: s.clusterID(), Role: "server", Name: s.cfg.Name, Boot: s.boot,
+		ClusterID: s.clusterID(), Role: rpc.RoleServer, Name: s.cfg.Name, Boot: s.boot,
 		Version: s.cfg.Version,
 	}
 }

@@ -396,7 +396,7 @@ func (s *Server) dialRaft(ctx context.Context, name, address string) (net.Conn, 
 		return nil, err
 	}
 	s.dialled.Store(name, address)
-	return rpc.DialRaft(c)
+	return rpc.DialRaft(c, s.hello())
 }
 
 // resolve finds a server's present address by its name.
