@@ -192,7 +192,18 @@ type Output struct {
 
 // Propose carries a command to the leader.
 type Propose struct {
-	Command []byte `msgpack:"c"` // fsm.EncodeCommand's form, opaque here
+	Command []byte   `msgpack:"c"`           // fsm.EncodeCommand's form, opaque here
+	Now     []Wanted `msgpack:"n,omitempty"` // of a submit: the tasks that may start at once
+}
+
+// Wanted says what tasks of a submit that may start at once need of a worker.
+type Wanted struct {
+	Namespace string            `msgpack:"n"`
+	Job       string            `msgpack:"j,omitempty"`
+	Offer     string            `msgpack:"o,omitempty"`
+	Selector  map[string]string `msgpack:"s,omitempty"`
+	Priority  uint8             `msgpack:"p,omitempty"`
+	Tasks     []int             `msgpack:"t"` // their indexes in the submit
 }
 
 // ProposeReply carries the result back.

@@ -154,6 +154,10 @@ func (x *chaos) step() {
 	i := x.rnd.IntN(chaosWorkers)
 	switch x.rnd.IntN(15) {
 	case 0, 1, 2, 3, 4:
+		if x.rnd.IntN(3) == 0 {
+			x.refs = append(x.refs, x.submitNow(handler(0), handler(0))...)
+			return
+		}
 		x.refs = append(x.refs, x.submit(handler(x.upTo(4*time.Second).Truncate(time.Millisecond)))...)
 	case 5:
 		if x.up[i] {

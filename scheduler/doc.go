@@ -10,7 +10,8 @@
 //
 // Where things live: scheduler.go the loop and its turn, inbox.go how others speak
 // to it, due.go the near future (wheel and scan frontier), ready.go the queues of
-// due tasks, match.go the choice of a worker, dispatch.go what workers are sent,
+// due tasks, match.go the choice of a worker, arm.go what is assigned ahead, place.go
+// what is assigned as it is submitted, dispatch.go what workers are sent,
 // workers.go what is remembered of them, sessions.go their connections, leases.go
 // who may still be running something, lost.go whose attempts are lost or overdue,
 // events.go what apply reports.

@@ -77,6 +77,9 @@ func (l *loop) onAssigned(e *fsm.Event) {
 	if a == nil {
 		a = &active{ref: fsm.AttemptRef{Ref: ref}, boot: w.boot, due: e.Task.Due}
 		w.hold(a, l.cfg.Now())
+		if w.room > 0 && !a.armed {
+			w.room--
+		}
 	}
 	a.ref.Token, a.attempt = e.Token, e.Task.Attempt
 	l.send(w, l.appendDispatch(nil, r, ref, e.Token)) // not, if it has ended meanwhile

@@ -120,6 +120,41 @@ func (c *cluster) apply(cmd fsm.Command) fsm.Result {
 	return res[0]
 }
 
+// wanted is what a server says of tasks that all need the same.
+func wanted(specs ...job.TaskSpec) []Wanted {
+	w := Wanted{Namespace: job.DefaultNamespace, Job: specs[0].Job, Offer: specs[0].Offer(), Priority: specs[0].Priority}
+	for i := range specs {
+		w.Tasks = append(w.Tasks, i)
+	}
+	return []Wanted{w}
+}
+
+// submitNow submits immediate tasks as a server does.
+func (c *cluster) submitNow(specs ...job.TaskSpec) []fsm.TaskRef {
+	c.t.Helper()
+	p := c.sched.Place(wanted(specs...))
+	if p == nil {
+		return c.submit(specs...)
+	}
+	return c.commitPlaced(p, specs...)
+}
+
+func (c *cluster) commitPlaced(p *Placement, specs ...job.TaskSpec) (out []fsm.TaskRef) {
+	c.t.Helper()
+	defer c.sched.Release(p)
+	b, err := fsm.EncodeCommand(fsm.Submit{Namespace: job.DefaultNamespace, Tasks: specs})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, r := range c.apply(p.Command(b)).Tasks {
+		if r.Err != nil {
+			c.t.Fatal(r.Err)
+		}
+		out = append(out, r.Task.Ref())
+	}
+	return out
+}
+
 func (c *cluster) submit(specs ...job.TaskSpec) []fsm.TaskRef {
 	c.t.Helper()
 	res := c.apply(fsm.Submit{Namespace: job.DefaultNamespace, Tasks: specs})

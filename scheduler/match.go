@@ -35,14 +35,7 @@ func (l *loop) match() (more bool) {
 
 // matchQueue assigns tasks of one queue while a worker that fits has room.
 func (l *loop) matchQueue(q *queue, items []fsm.AssignItem) []fsm.AssignItem {
-	selector := parseLabels(q.shape.labels)
-	var candidates workerHeap
-	for _, w := range l.workers {
-		if w.usable() && w.fits(q.shape, selector) {
-			candidates = append(candidates, w)
-		}
-	}
-	heap.Init(&candidates)
+	candidates := l.candidates(q.shape)
 	for len(candidates) > 0 && q.Len() > 0 && len(items) < maxAssign {
 		w := candidates[0]
 		it := q.pop()
@@ -56,6 +49,19 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem) []fsm.AssignItem {
 		}
 	}
 	return items
+}
+
+// candidates are the workers that fit a shape and have a free slot, as a heap.
+func (l *loop) candidates(s shape) workerHeap {
+	selector := parseLabels(s.labels)
+	var candidates workerHeap
+	for _, w := range l.workers {
+		if w.usable() && w.fits(s, selector) {
+			candidates = append(candidates, w)
+		}
+	}
+	heap.Init(&candidates)
+	return candidates
 }
 
 func parseLabels(s string) map[string]string {
@@ -137,7 +143,7 @@ type workerHeap []*workerState
 func (h workerHeap) Len() int { return len(h) }
 func (h workerHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
-	left, right := len(a.active)*max(b.slots, 1), len(b.active)*max(a.slots, 1)
+	left, right := (len(a.active)+a.promised)*max(b.slots, 1), (len(b.active)+b.promised)*max(a.slots, 1)
 	if left != right {
 		return left < right
 	}

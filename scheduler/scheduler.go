@@ -67,6 +67,7 @@ type Scheduler struct {
 	leases leases
 	ready  atomic.Int64 // due and not yet assigned; -1 while not leading
 	loaded atomic.Int64
+	roomy  atomic.Bool // some worker has a free slot
 	// assignedTotal counts attempts since this process began.
 	assignedTotal atomic.Int64
 }
@@ -104,6 +105,7 @@ func (s *Scheduler) Run(ctx context.Context, term uint64) {
 		s.inbox.close()
 		s.ready.Store(-1)
 		s.loaded.Store(0)
+		s.roomy.Store(false)
 	}()
 	l.recover()
 
@@ -230,6 +232,7 @@ func (l *loop) turn() time.Duration {
 	}
 	l.ready.Store(int64(l.queues.len() + l.due.raised()))
 	l.loaded.Store(int64(l.due.len()))
+	l.roomy.Store(l.anyUsable())
 	l.flush()
 	if more {
 		return 0

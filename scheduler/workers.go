@@ -23,6 +23,7 @@ type workerState struct {
 	lease    time.Duration           // the longest that a leader granted it
 	outbox   []Dispatch              // to be sent at the end of the turn
 
+	promised   int           // slots held for submits on their way, see Place
 	armed      int           // of active: not yet due, so that they hold no slot
 	soon       armedHeap     // the armed ones, and some that no longer are
 	pace       pace          // of attempts that ended
@@ -52,7 +53,7 @@ type active struct {
 }
 
 // unused is how many slots hold no attempt that is known of.
-func (w *workerState) unused() int { return w.slots - (len(w.active) - w.armed) }
+func (w *workerState) unused() int { return w.slots - (len(w.active) - w.armed) - w.promised }
 
 func (w *workerState) free() int {
 	free := w.unused()
@@ -68,6 +69,15 @@ func (w *workerState) present() bool {
 }
 
 func (w *workerState) usable() bool { return w.present() && w.free() > 0 }
+
+func (l *loop) anyUsable() bool {
+	for _, w := range l.workers {
+		if w.usable() {
+			return true
+		}
+	}
+	return false
+}
 
 // fits reports whether the worker may run tasks of a shape.
 func (w *workerState) fits(s shape, selector map[string]string) bool {

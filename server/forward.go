@@ -51,10 +51,11 @@ func (s *Server) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error)
 	if err != nil {
 		return fsm.Result{}, err
 	}
+	now := wantedNow(c, s.clock.Now())
 	var res fsm.Result
 	err = s.untilLeader(ctx, func() error {
 		var err error
-		res, err = s.proposeOnce(ctx, b)
+		res, err = s.proposeOnce(ctx, b, now)
 		return err
 	})
 	return res, err
@@ -82,16 +83,16 @@ func (s *Server) untilLeader(ctx context.Context, do func() error) error {
 	}
 }
 
-func (s *Server) proposeOnce(ctx context.Context, command []byte) (fsm.Result, error) {
+func (s *Server) proposeOnce(ctx context.Context, command []byte, now []rpc.Wanted) (fsm.Result, error) {
 	name, address := s.leader()
 	switch name {
 	case "":
 		return fsm.Result{}, errNoLeader
 	case s.cfg.Name:
-		return s.node.Propose(ctx, command)
+		return s.proposePlaced(ctx, command, now)
 	}
 	var reply rpc.ProposeReply
-	err := s.peers.Call(ctx, address, rpc.MethodPropose, rpc.Propose{Command: command}, &reply)
+	err := s.peers.Call(ctx, address, rpc.MethodPropose, rpc.Propose{Command: command, Now: now}, &reply)
 	if err != nil {
 		return fsm.Result{}, forwardError(err)
 	}
@@ -147,7 +148,7 @@ func (s *Server) onPropose(ctx context.Context, r *rpc.Request) (any, error) {
 	if err := s.checkDisk(len(m.Command) > 0 && grows(fsm.Code(m.Command[0]))); err != nil {
 		return nil, err
 	}
-	res, err := s.node.Propose(ctx, m.Command)
+	res, err := s.proposePlaced(ctx, m.Command, m.Now)
 	if err != nil {
 		return nil, s.notLeading(err)
 	}
