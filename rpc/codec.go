@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // What a worker's session sends for every attempt has an encoding of its own: an
@@ -12,9 +13,10 @@ import (
 
 // The numbers of fields.
 const (
-	refFields      = 4
-	dispatchFields = 11
-	pairFields     = 2
+	refFields  = 4
+	headFields = 3
+	itemFields = 11
+	pairFields = 2
 )
 
 // roomFirst is for how many elements there is room at once; a longer array's
@@ -24,8 +26,8 @@ const roomFirst = 1024
 var (
 	_ msgpack.CustomEncoder = Ref{}
 	_ msgpack.CustomDecoder = (*Ref)(nil)
-	_ msgpack.CustomEncoder = DispatchItem{}
-	_ msgpack.CustomDecoder = (*DispatchItem)(nil)
+	_ msgpack.CustomEncoder = Dispatch{}
+	_ msgpack.CustomDecoder = (*Dispatch)(nil)
 	_ msgpack.CustomEncoder = Finished{}
 	_ msgpack.CustomDecoder = (*Finished)(nil)
 	_ msgpack.CustomEncoder = Started{}
@@ -140,6 +142,21 @@ func (r *reader) bool() (b bool) {
 	return b
 }
 
+// optional reads a number or nothing.
+func (r *reader) optional() *int {
+	if r.err != nil {
+		return nil
+	}
+	code, err := r.d.PeekCode()
+	if err == nil && code == msgpcode.Nil {
+		r.err = r.d.DecodeNil()
+		return nil
+	}
+	r.err = err
+	n := int(r.int())
+	return &n
+}
+
 // fixed fills b, which must be just as long as what was written.
 func (r *reader) fixed(b []byte) {
 	if r.err != nil {
@@ -178,9 +195,38 @@ func (r *Ref) DecodeMsgpack(d *msgpack.Decoder) error {
 }
 
 // EncodeMsgpack implements msgpack.CustomEncoder.
-func (i DispatchItem) EncodeMsgpack(e *msgpack.Encoder) error {
+func (m Dispatch) EncodeMsgpack(e *msgpack.Encoder) error {
 	w := writer{e: e}
-	w.array(dispatchFields)
+	w.array(headFields)
+	w.uint(m.Term)
+	w.int(m.NowUS)
+	w.array(len(m.Items))
+	for i := range m.Items {
+		w.item(&m.Items[i])
+	}
+	return w.err
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (m *Dispatch) DecodeMsgpack(d *msgpack.Decoder) error {
+	r := reader{d: d}
+	r.array(headFields)
+	m.Term = r.uint()
+	m.NowUS = r.int()
+	n := r.array(-1)
+	m.Items = make([]DispatchItem, 0, min(n, roomFirst))
+	for range n {
+		var i DispatchItem
+		if r.item(&i); r.err != nil {
+			return r.err
+		}
+		m.Items = append(m.Items, i)
+	}
+	return r.err
+}
+
+func (w *writer) item(i *DispatchItem) {
+	w.array(itemFields)
 	w.ref(&i.Ref)
 	w.text(i.Job)
 	w.uint(i.JobVersion)
@@ -195,13 +241,10 @@ func (i DispatchItem) EncodeMsgpack(e *msgpack.Encoder) error {
 	}
 	w.bool(i.Continue)
 	w.int(int64(i.MaxRetries))
-	return w.err
 }
 
-// DecodeMsgpack implements msgpack.CustomDecoder.
-func (i *DispatchItem) DecodeMsgpack(d *msgpack.Decoder) error {
-	r := reader{d: d}
-	r.array(dispatchFields)
+func (r *reader) item(i *DispatchItem) {
+	r.array(itemFields)
 	r.ref(&i.Ref)
 	i.Job = r.text()
 	i.JobVersion = r.uint()
@@ -216,7 +259,6 @@ func (i *DispatchItem) DecodeMsgpack(d *msgpack.Decoder) error {
 	}
 	i.Continue = r.bool()
 	i.MaxRetries = int(r.int())
-	return r.err
 }
 
 // EncodeMsgpack implements msgpack.CustomEncoder.

@@ -93,9 +93,9 @@ type HeartbeatReply struct {
 
 // Dispatch hands attempts to the worker. The assign was committed before.
 type Dispatch struct {
-	Term  uint64         `msgpack:"t"`
-	NowUS int64          `msgpack:"w"` // cluster clock, Unix µs, when sent
-	Items []DispatchItem `msgpack:"i"`
+	Term  uint64
+	NowUS int64 // cluster clock, Unix µs, when sent
+	Items []DispatchItem
 }
 
 // DispatchItem is one attempt to run. One that is due later than now by the

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/rpc"
@@ -39,8 +37,8 @@ func (s *Server) onFinished(ctx context.Context, r *rpc.Request) (any, error) {
 	}
 	v := newVerdicts(len(m.Results))
 	for i := range m.Results {
-		var result fsm.AttemptResult
-		if err := msgpack.Unmarshal(m.Results[i].Result, &result); err != nil {
+		result, err := fsm.DecodeAttemptResult(m.Results[i].Result)
+		if err != nil {
 			v.refuse(i, "the result could not be decoded")
 			continue
 		}

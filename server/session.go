@@ -82,11 +82,13 @@ func (s *session) Gone() <-chan struct{} { return s.conn.Done() }
 func (s *session) Dispatch(term uint64, items []scheduler.Dispatch) {
 	d := rpc.Dispatch{Term: term}
 	size := 0
+	executors := map[jobVersion][]byte{}
 	for i := range items {
-		item, err := dispatchItem(&items[i])
+		executor, err := encodeExecutor(&items[i], executors)
 		if err != nil {
 			continue // an executor that encodes to nothing: validation keeps it out of state
 		}
+		item := dispatchItem(&items[i], executor)
 		if size > 0 && size+len(item.Payload)+len(item.Executor) > dispatchMaxBytes {
 			s.put(rpc.MethodDispatch, d)
 			d, size = rpc.Dispatch{Term: term}, 0
@@ -99,11 +101,30 @@ func (s *session) Dispatch(term uint64, items []scheduler.Dispatch) {
 	}
 }
 
-func dispatchItem(d *scheduler.Dispatch) (rpc.DispatchItem, error) {
-	executor, err := msgpack.Marshal(d.Executor)
-	if err != nil {
-		return rpc.DispatchItem{}, err
+// jobVersion names what most items of a dispatch have in common.
+type jobVersion struct {
+	namespace, job string
+	version        uint64
+}
+
+// encodeExecutor encodes an item's executor; a job's only once.
+func encodeExecutor(d *scheduler.Dispatch, known map[jobVersion][]byte) ([]byte, error) {
+	if d.Task.Job == "" {
+		return msgpack.Marshal(d.Executor)
 	}
+	key := jobVersion{d.Task.Namespace, d.Task.Job, d.JobVersion}
+	b, ok := known[key]
+	if !ok {
+		var err error
+		if b, err = msgpack.Marshal(d.Executor); err != nil {
+			return nil, err
+		}
+		known[key] = b
+	}
+	return b, nil
+}
+
+func dispatchItem(d *scheduler.Dispatch, executor []byte) rpc.DispatchItem {
 	t := &d.Task
 	return rpc.DispatchItem{
 		Ref:          wireRef(fsm.AttemptRef{Ref: t.Ref(), Token: t.Token}, t.Attempt),
@@ -117,7 +138,7 @@ func dispatchItem(d *scheduler.Dispatch) (rpc.DispatchItem, error) {
 		SuccessCodes: d.Policy.SuccessCodes,
 		Continue:     d.Policy.OnDisconnect == job.DisconnectContinue,
 		MaxRetries:   d.Policy.RetryOrDefault().Max(),
-	}, nil
+	}
 }
 
 // Kill implements scheduler.Session.

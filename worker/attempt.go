@@ -27,14 +27,14 @@ type ended struct {
 
 func failed(text string) ended { return ended{outcome: job.OutcomeFailed, err: text} }
 
-// dispatch judges one attempt that the leader sent, and starts it, or says why
-// it is given back.
-func (w *Worker) dispatch(item rpc.DispatchItem) {
+// dispatch judges one attempt that the leader sent, and starts it, arms it, or says
+// why it is given back. now is the cluster's time.
+func (w *Worker) dispatch(item *rpc.DispatchItem, now time.Duration) {
 	if why := checkRef(item.Ref); why != "" {
 		w.log.Error("dispatch refused", "reason", why)
 		return // it can't even be given back
 	}
-	a := &attempt{item: item}
+	a := &attempt{item: *item}
 	var err error
 	why := ""
 	switch a.executor, err = w.known.decode(item.Executor); {
@@ -54,7 +54,7 @@ func (w *Worker) dispatch(item rpc.DispatchItem) {
 		a.dir = w.dir.attempt(item.Ref)
 	}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
-	v, old := w.table.accept(a, a.due() > w.clock.at(w.cfg.Clock()))
+	v, old := w.table.accept(a, a.due() > now)
 	if old != nil && v != verdictReplace && v != verdictDuplicate && v != verdictDraining {
 		old.hub.close()
 		w.giveBack(old.item.Ref, "a newer attempt has come")
@@ -182,7 +182,7 @@ func (w *Worker) runAttempt(a *attempt) {
 		}
 	}
 	if next != nil {
-		w.dispatch(*next)
+		w.dispatch(next, w.clock.at(w.cfg.Clock()))
 	}
 }
 
@@ -205,7 +205,8 @@ func (w *Worker) perform(a *attempt) ended {
 	if reason := w.table.reasonOf(a); reason != stopNone {
 		return unstarted(reason)
 	}
-	if !w.lease.valid() {
+	a.began = w.cfg.Clock()
+	if !w.lease.valid(a.began) {
 		return unstarted(stopLease)
 	}
 	if a.dir != "" {
@@ -295,10 +296,9 @@ func encodeResult(r rpc.AttemptResult) []byte {
 // runInProcess runs an attempt that is a call in this process, with a context
 // that ends at its time-out, at a kill, and before the lease's end.
 func (w *Worker) runInProcess(a *attempt, run func(*attempt) ended) ended {
-	started := w.cfg.Clock()
-	w.begun(a, started)
+	w.begun(a, a.began)
 	e := run(a)
-	e.started, e.ended = started, w.cfg.Clock()
+	e.started, e.ended = a.began, w.cfg.Clock()
 	return e
 }
 

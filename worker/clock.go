@@ -90,8 +90,6 @@ func (c *clusterClock) reset() {
 
 // lease is the worker's right to run attempts, renewed by the leader's answers.
 type lease struct {
-	local func() time.Duration
-
 	mu    sync.Mutex
 	until time.Duration
 	ttl   time.Duration
@@ -110,11 +108,11 @@ func (l *lease) renew(sent, ttl time.Duration) (until time.Duration, extended bo
 	return l.until, true
 }
 
-// valid tells whether the lease holds at this instant.
-func (l *lease) valid() bool {
+// valid tells whether the lease holds at an instant.
+func (l *lease) valid(at time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.local() < l.until
+	return at < l.until
 }
 
 // ends gives the instants at which an attempt with this grace is asked to stop,

@@ -20,7 +20,7 @@ func (w *Worker) runHandler(a *attempt) (e ended) {
 	output, err := w.handlers[a.executor.Handler](a.ctx, Task{
 		ID: job.ID(a.item.Ref.ID), Namespace: a.item.Ref.Namespace, Job: a.item.Job,
 		Attempt: int(a.item.Ref.Attempt), Token: tokenOf(a.item.Ref), Payload: a.item.Payload,
-		Due: time.UnixMilli(a.item.DueMS), Late: max(w.clock.at(w.cfg.Clock())-a.due(), 0),
+		Due: time.UnixMilli(a.item.DueMS), Late: max(w.clock.at(a.began)-a.due(), 0),
 	})
 	return w.judge(a, output, err)
 }

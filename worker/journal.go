@@ -48,8 +48,9 @@ type journal struct {
 	file    journalFile // nil: the disk failed
 	size    int64
 	live    map[attemptKey]liveRecord
-	owed    int64     // bytes of live records
-	lastSeq uint64    // in this file
+	owed    int64  // bytes of live records
+	lastSeq uint64 // in this file
+	buf     []byte
 	limit   int64     // size from which it is worth a look whether a rewrite pays
 	retry   time.Time // when the disk is tried again, after it failed
 	failure error     // why it failed
@@ -261,7 +262,7 @@ func (j *journal) fail(err error) {
 
 // encode makes the records of a group and takes them over into what lives.
 func (j *journal) encode(g *group) []byte {
-	var b []byte
+	b := j.buf[:0]
 	for _, ref := range g.running {
 		at := len(b)
 		j.lastSeq++
@@ -281,7 +282,11 @@ func (j *journal) encode(g *group) []byte {
 			j.dies(key)
 		}
 	}
-	return appendSettled(b, settled)
+	b = appendSettled(b, settled)
+	if cap(b) <= rewriteBuffer {
+		j.buf = b
+	}
+	return b
 }
 
 func (j *journal) append(b []byte, sync bool) error {

@@ -78,6 +78,7 @@ func (t *table) take(limit, bytes int) (entries []spooled, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0
+	entries = make([]spooled, 0, min(len(t.unsent), limit))
 	for ; n < len(t.unsent) && n < limit; n++ {
 		e := t.unsent[n].spooled
 		if bytes -= len(e.Result); n > 0 && (bytes < 0 || e.GiveBack != entries[0].GiveBack) {

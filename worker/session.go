@@ -365,8 +365,9 @@ func (s *session) handle(ctx context.Context, r *rpc.Request) (any, error) {
 			return nil, nil
 		}
 		s.w.observe(d.NowUS, received)
-		for _, item := range d.Items {
-			s.w.dispatch(item)
+		now := s.w.clock.at(received)
+		for i := range d.Items {
+			s.w.dispatch(&d.Items[i], now)
 		}
 		return nil, nil
 	case rpc.MethodKill:

@@ -41,6 +41,7 @@ type attempt struct {
 	ctx      context.Context // ends when the attempt must stop
 	cancel   context.CancelCauseFunc
 
+	began   time.Duration // local instant at which its lease was looked at; of the attempt's goroutine
 	watched watched
 
 	startKey time.Duration // while armed, what it waits for: Unix time, or a local instant where it is pinned

@@ -127,19 +127,19 @@ func TestDecide(t *testing.T) {
 
 func TestLeaseNeverShrinksAndEndsExactly(t *testing.T) {
 	now := 10 * time.Second
-	l := lease{local: func() time.Duration { return now }}
-	if l.valid() {
+	var l lease
+	if l.valid(now) {
 		t.Error("valid before the first renewal")
 	}
 	l.renew(8*time.Second, 3*time.Second)
 	if _, extended := l.renew(7*time.Second, 3*time.Second); extended {
 		t.Error("an older answer extended it")
 	}
-	if !l.valid() {
+	if !l.valid(now) {
 		t.Error("ended early")
 	}
 	now = 11 * time.Second
-	if l.valid() {
+	if l.valid(now) {
 		t.Error("valid at its end")
 	}
 }

@@ -118,7 +118,6 @@ func New(cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.Name),
 		boot: newBoot(), handlers: map[string]HandlerFunc{}, hurried: make(chan struct{}), injected: injected,
-		lease: lease{local: cfg.Clock},
 	}
 	w.table, w.watch.alarmAt = newTable(cfg.Slots), never
 	return w, nil
