@@ -44,6 +44,7 @@ type leader struct {
 	ahead        time.Duration // of the test's clock, the cluster's
 	heard        time.Duration // when the last heartbeat came, CLOCK_BOOTTIME
 	refuse       error         // of results
+	slowFinish   time.Duration // results are answered late
 	verdict      func(rpc.Finished) rpc.FinishedReply
 	tokens       uint64
 	heartbeats   int
@@ -163,6 +164,10 @@ func (l *leader) onFinished(r *rpc.Request) (any, error) {
 	if err := r.Decode(&m); err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	slow := l.slowFinish
+	l.mu.Unlock()
+	sleep(l.t.Context(), slow)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse != nil {
