@@ -32,6 +32,9 @@ type Backend interface {
 	Follow(ctx context.Context, ref fsm.TaskRef, send func(client.LogChunk) error) error
 	// Serving returns nil when this server knows a leader and has caught up.
 	Serving(ctx context.Context) error
+	// ClockOffsets is how far the wall clocks of the other servers, by name, are
+	// ahead of this server's.
+	ClockOffsets() map[string]time.Duration
 	// Metrics returns gauges by name without the axd_ prefix, for /metrics.
 	Metrics() map[string]float64
 }

@@ -123,6 +123,10 @@ func (n *oneNode) Follow(ctx context.Context, _ fsm.TaskRef, send func(client.Lo
 
 func (n *oneNode) Serving(context.Context) error { return n.serving }
 
+func (n *oneNode) ClockOffsets() map[string]time.Duration {
+	return map[string]time.Duration{"s2": 1500 * time.Microsecond}
+}
+
 func (n *oneNode) Metrics() map[string]float64 { return n.gauges }
 
 // must applies a command that has to succeed.

@@ -19,6 +19,7 @@ func (a *api) getCluster(r *request) error {
 	err = a.backend.Read(r.ctx, true, func(v fsm.Reader) error {
 		page, err := a.workerPage(v, "", fsm.MaxPage)
 		out.Workers = page.Workers
+		out.Alerts = alertSummary(v)
 		return err
 	})
 	if err != nil {

@@ -69,8 +69,10 @@ func (a *api) getMetrics(r *request) error {
 }
 
 var (
-	tasksDesc = prometheus.NewDesc("axd_tasks", "Tasks by stored state, over all namespaces.", []string{"state"}, nil)
-	readyDesc = prometheus.NewDesc("axd_ready_tasks", "Due tasks not yet assigned; shown by the leader alone.", nil, nil)
+	tasksDesc  = prometheus.NewDesc("axd_tasks", "Tasks by stored state, over all namespaces.", []string{"state"}, nil)
+	alertsDesc = prometheus.NewDesc("axd_alerts", "Alerts by state.", []string{"state"}, nil)
+	offsetDesc = prometheus.NewDesc("axd_clock_offset_seconds", "How far another server's wall clock is ahead of this one's.", []string{"server"}, nil)
+	readyDesc  = prometheus.NewDesc("axd_ready_tasks", "Due tasks not yet assigned; shown by the leader alone.", nil, nil)
 )
 
 // stateCollector reads at scrape time what others know.
@@ -89,8 +91,18 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 		for _, s := range job.States {
 			out <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(counts[s]), s.String())
 		}
+		alerts := map[fsm.AlertState]int{}
+		for _, t := range fsm.ListAlerts(v, 0) {
+			alerts[t.State]++
+		}
+		for s := fsm.AlertOpen; s <= fsm.AlertResolved; s++ {
+			out <- prometheus.MustNewConstMetric(alertsDesc, prometheus.GaugeValue, float64(alerts[s]), s.String())
+		}
 		return nil
 	})
+	for name, offset := range c.backend.ClockOffsets() {
+		out <- prometheus.MustNewConstMetric(offsetDesc, prometheus.GaugeValue, offset.Seconds(), name)
+	}
 	if err != nil {
 		c.log.Debug("no task counts for a scrape", "error", err)
 	}

@@ -80,7 +80,14 @@ var paramSchemas = map[string]object{
 	"follow":      {"type": "boolean", "default": false, "description": "stream as text/event-stream"},
 	"attempt":     {"type": "integer", "minimum": 1, "description": "default: the latest"},
 	"stream":      {"type": "string", "enum": []string{"stdout", "stderr"}, "description": "default: stdout, then stderr"},
+	"kind":        {"type": "string"},
+	"subject":     {"type": "string"},
 }
+
+// alertStates is what state means to GET /v1/alerts.
+var alertStates = object{"type": "string", "enum": []string{
+	fsm.AlertOpen.String(), fsm.AlertAcknowledged.String(), fsm.AlertResolved.String(),
+}}
 
 func timeParam(meaning string) object {
 	return object{"type": "string", "description": meaning + `; RFC 3339 ("+" as %2B) or whole seconds since 1970`}
@@ -109,7 +116,11 @@ func (s *schemas) operation(r route) object {
 	}
 	slices.Sort(query)
 	for _, name := range query {
-		params = append(params, object{"name": name, "in": "query", "schema": paramSchemas[name]})
+		schema := paramSchemas[name]
+		if _, ok := r.answer.(client.AlertList); ok && name == "state" {
+			schema = alertStates
+		}
+		params = append(params, object{"name": name, "in": "query", "schema": schema})
 	}
 	responses := object{"default": object{
 		"description": "An error",

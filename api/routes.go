@@ -127,6 +127,14 @@ func serverRoutes() []route {
 			summary: "Describe servers, leadership and workers as this server knows them, with or without a leader",
 		},
 		{
+			method: get, path: "/v1/alerts", handle: (*api).listAlerts, statuses: ok, answer: client.AlertList{},
+			summary: "List alerts, the latest changes first", query: []string{"state", "limit"},
+		},
+		{
+			method: post, path: "/v1/alerts/:kind/:subject/ack", handle: (*api).ackAlert, statuses: ok, answer: client.Alert{},
+			summary: "Acknowledge an alert; raised again it opens again", body: client.AckRequest{}, bodyOptional: true,
+		},
+		{
 			method: get, path: "/v1/stats", handle: (*api).getStats, statuses: ok, answer: client.Stats{},
 			summary: "Count tasks by stored state, of all namespaces unless one is given, and workers by state",
 		},

@@ -114,7 +114,8 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.Attempt{}, client.LateResult{}, client.AttemptList{}, client.RescheduleRequest{}, client.CancelRequest{}, client.Job{},
 		client.JobList{}, client.Worker{}, client.WorkerList{}, client.Server{}, client.Cluster{}, client.Stats{}, client.Problem{},
 		client.ProblemField{}, client.LogChunk{}, client.JoinRequest{}, client.RemoveRequest{}, client.TransferRequest{},
-		client.Transfer{}, client.ClusterCheck{}, client.ServerCheck{}, client.Restored{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, health{},
+		client.Transfer{}, client.ClusterCheck{}, client.ServerCheck{}, client.Restored{},
+		client.Alert{}, client.AlertList{}, client.AlertSummary{}, client.AckRequest{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, health{},
 	}
 	names := map[string]bool{}
 	for _, shape := range shapes {

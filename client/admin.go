@@ -71,6 +71,28 @@ func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	return out, err
 }
 
+// Alerts returns up to limit alerts, the latest changes first; state is open,
+// acknowledged, resolved, or empty for all.
+func (c *Client) Alerts(ctx context.Context, state string, limit int) (AlertList, error) {
+	q := page(limit, "")
+	if state != "" {
+		q.Set("state", state)
+	}
+	var out AlertList
+	err := c.get(ctx, "/v1/alerts", q, &out)
+	return out, err
+}
+
+// AckAlert records that somebody has seen an alert.
+func (c *Client) AckAlert(ctx context.Context, kind, subject, actor string) (Alert, error) {
+	var out Alert
+	err := c.call(ctx, request{
+		method: http.MethodPost, path: "/v1/alerts/" + url.PathEscape(kind) + "/" + url.PathEscape(subject) + "/ack",
+		body: AckRequest{Actor: actor}, again: true,
+	}, &out)
+	return out, err
+}
+
 // Stats returns numbers by state.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	var out Stats

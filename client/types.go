@@ -173,14 +173,45 @@ type Server struct {
 
 // Cluster is what GET /v1/cluster answers.
 type Cluster struct {
-	ID           string    `json:"id"`
-	Leader       string    `json:"leader"` // the server's name; empty: none
-	Term         uint64    `json:"term"`
-	Applied      uint64    `json:"applied_index"`
-	FeatureLevel uint32    `json:"feature_level"`
-	Now          time.Time `json:"now"` // the cluster's clock as this server knows it
-	Servers      []Server  `json:"servers"`
-	Workers      []Worker  `json:"workers"`
+	ID           string       `json:"id"`
+	Leader       string       `json:"leader"` // the server's name; empty: none
+	Term         uint64       `json:"term"`
+	Applied      uint64       `json:"applied_index"`
+	FeatureLevel uint32       `json:"feature_level"`
+	Now          time.Time    `json:"now"` // the cluster's clock as this server knows it
+	Alerts       AlertSummary `json:"alerts"`
+	Servers      []Server     `json:"servers"`
+	Workers      []Worker     `json:"workers"`
+}
+
+// AlertSummary is how many alerts are open.
+type AlertSummary struct {
+	Open   int    `json:"open"`
+	Newest *Alert `json:"newest,omitempty"` // of the open ones
+}
+
+// Alert is something that operators should know. Raised again it counts up.
+type Alert struct {
+	Kind           string    `json:"kind"`    // clock_skew, clock_absurd, clock_step, suspend, disk_low, diverged
+	Subject        string    `json:"subject"` // what it is about: a server's name, or cluster
+	State          string    `json:"state"`   // open, acknowledged, resolved
+	Text           string    `json:"text"`
+	Count          uint64    `json:"count"` // times it was raised
+	First          time.Time `json:"first"`
+	Last           time.Time `json:"last"` // when it was raised last
+	Changed        time.Time `json:"changed"`
+	AcknowledgedBy string    `json:"acknowledged_by,omitempty"`
+}
+
+// AlertList is what GET /v1/alerts answers: the latest changes first. There are
+// at most 1000 alerts.
+type AlertList struct {
+	Alerts []Alert `json:"alerts"`
+}
+
+// AckRequest acknowledges an alert.
+type AckRequest struct {
+	Actor string `json:"actor,omitempty"` // who has seen it
 }
 
 // Stats is what GET /v1/stats answers: numbers by state.

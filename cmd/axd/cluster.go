@@ -49,6 +49,9 @@ func clusterTable(t *table, c client.Cluster) {
 	t.pair("Term", strconv.FormatUint(c.Term, 10))
 	t.pair("Applied index", strconv.FormatUint(c.Applied, 10))
 	t.pair("Clock", exact(&c.Now))
+	if a := c.Alerts.Newest; a != nil {
+		t.row("Alerts", fmt.Sprintf("%d open, newest %s: %s", c.Alerts.Open, alertName(*a), a.Text))
+	}
 	t.gap()
 	t.row("SERVER", "STATE", "ROLE", "HTTP", "RPC", "GOSSIP", "VERSION")
 	for _, s := range c.Servers {

@@ -52,6 +52,8 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	f.StringSliceVar(&cfg.AllowedHosts, "allowed-host", nil,
 		"`names` that requests may carry in their Host header, beside loopback and --http")
 	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", 1, "stretch Raft's time-outs, 1 to 10; 5 for SD cards and slow links")
+	skew := durationFlag(500 * time.Millisecond)
+	f.Var(&skew, "max-clock-skew", "how far a server's wall clock may be off from the others' before it hands leadership over")
 	retention = durationFlag(7 * 24 * time.Hour)
 	f.Int64Var(&snapshotMiB, "snapshot-mib", 64, "make a snapshot whenever Raft's log has grown by so many `MiB`, 1 to 1024")
 	f.Var(&retention, "retention", "how long ended tasks are kept")
@@ -70,7 +72,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		if err != nil {
 			return err
 		}
-		cfg.Retention, cfg.Version, cfg.Logger = time.Duration(retention), version, log.logger(cmd.ErrOrStderr())
+		cfg.MaxClockSkew, cfg.Retention, cfg.Version, cfg.Logger = time.Duration(skew), time.Duration(retention), version, log.logger(cmd.ErrOrStderr())
 		s, err := server.New(cfg)
 		if err != nil {
 			return err
