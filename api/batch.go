@@ -63,17 +63,16 @@ func (a *api) submitBatch(r *request) error {
 
 // add reads one task and puts it into a chunk.
 func (b *batch) add(i int, raw []byte) *job.Error {
-	path := place(i)
 	if len(raw) > maxBody {
-		return tooLarge(path, "must be at most "+strconv.Itoa(maxBody)+" bytes", strconv.Itoa(len(raw)))
+		return tooLarge(taskPlace(i), "must be at most "+strconv.Itoa(maxBody)+" bytes", strconv.Itoa(len(raw)))
 	}
 	var in client.SubmitRequest
-	if err := decodePart(raw, path, &in); err != nil {
-		return err
+	if err := decodePart(raw, &in); err != nil {
+		return err.At(taskPlace(i))
 	}
 	spec, err := readTask(&in, "")
 	if err != nil {
-		return err.At(path)
+		return err.At(taskPlace(i))
 	}
 	size := len(raw) + taskOverhead
 	last := len(b.chunks) - 1
@@ -123,7 +122,7 @@ func (b *batch) ended(r *request) *job.Error {
 
 func (b *batch) answer(i int, one fsm.SubmitResult) {
 	if one.Err != nil {
-		b.refuse(i, one.Err.At(place(i)))
+		b.refuse(i, one.Err.At(taskPlace(i)))
 		return
 	}
 	b.results[i] = client.BatchResult{ID: one.ID.String(), Deduplicated: &one.Deduplicated}
@@ -134,4 +133,4 @@ func (b *batch) refuse(i int, err *job.Error) {
 	b.results[i] = client.BatchResult{Error: &p}
 }
 
-func place(i int) string { return "tasks[" + strconv.Itoa(i) + "]" }
+func taskPlace(i int) string { return "tasks[" + strconv.Itoa(i) + "]" }

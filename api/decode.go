@@ -24,13 +24,13 @@ func decode(data []byte, v any) *job.Error {
 		return err
 	}
 	raw := data[skipBlank(data, 0):]
-	return decodeValue(raw[:skipValue(raw, 0)], "", reflect.ValueOf(v).Elem())
+	return decodePart(raw[:skipValue(raw, 0)], v)
 }
 
-// decodePart is decode for a part of a document that was checked: field names in
-// errors begin with path, the part's place.
-func decodePart(raw []byte, path string, v any) *job.Error {
-	return decodeValue(raw, path, reflect.ValueOf(v).Elem())
+// decodePart is decode for a part of a document that was checked.
+func decodePart(raw []byte, v any) *job.Error {
+	target := reflect.ValueOf(v).Elem()
+	return decodeValue(raw, target, readerOf(target.Type()))
 }
 
 var (
@@ -39,46 +39,96 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-func decodeValue(raw []byte, path string, v reflect.Value) *job.Error {
-	t := v.Type()
-	if t == rawMessageType {
-		v.SetBytes(raw[:len(raw):len(raw)])
-		return nil
+// reader tells how values of a type are read.
+type reader uint8
+
+const (
+	readNumber reader = iota
+	readRaw
+	readPointer
+	readOwn
+	readStruct
+	readSlice
+	readMap
+	readText
+	readBool
+)
+
+var readers sync.Map // reflect.Type -> reader
+
+func readerOf(t reflect.Type) reader {
+	if r, ok := readers.Load(t); ok {
+		return r.(reader) //nolint:forcetypeassert // the only type stored
 	}
-	if t.Kind() == reflect.Pointer {
-		v.Set(reflect.New(t.Elem()))
-		return decodeValue(raw, path, v.Elem())
-	}
-	if p := reflect.PointerTo(t); p.Implements(textUnmarshalerType) || p.Implements(jsonUnmarshalerType) {
-		return decodeOwn(raw, path, v.Addr().Interface())
+	r := newReader(t)
+	readers.Store(t, r)
+	return r
+}
+
+func newReader(t reflect.Type) reader {
+	p := reflect.PointerTo(t)
+	switch {
+	case t == rawMessageType:
+		return readRaw
+	case t.Kind() == reflect.Pointer:
+		return readPointer
+	case p.Implements(textUnmarshalerType), p.Implements(jsonUnmarshalerType):
+		return readOwn
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return decodeStruct(raw, path, v)
+		return readStruct
 	case reflect.Slice:
-		return decodeSlice(raw, path, v)
+		return readSlice
 	case reflect.Map:
-		return decodeMap(raw, path, v)
+		return readMap
 	case reflect.String:
-		s, err := text(raw, path)
+		return readText
+	case reflect.Bool:
+		return readBool
+	}
+	return readNumber
+}
+
+// decodeValue reads a value. Its errors name fields from here on down; who holds
+// the value puts its name before them.
+func decodeValue(raw []byte, v reflect.Value, how reader) *job.Error {
+	switch how {
+	case readRaw:
+		v.SetBytes(raw[:len(raw):len(raw)])
+		return nil
+	case readPointer:
+		elem := v.Type().Elem()
+		v.Set(reflect.New(elem))
+		return decodeValue(raw, v.Elem(), readerOf(elem))
+	case readOwn:
+		return decodeOwn(raw, v.Addr().Interface())
+	case readStruct:
+		return decodeStruct(raw, v)
+	case readSlice:
+		return decodeSlice(raw, v)
+	case readMap:
+		return decodeMap(raw, v)
+	case readText:
+		s, err := text(raw)
 		v.SetString(s)
 		return err
-	case reflect.Bool:
+	case readBool:
 		if raw[0] != 't' && raw[0] != 'f' {
-			return wrongKind(raw, path, "true or false")
+			return wrongKind(raw, "true or false")
 		}
 		v.SetBool(raw[0] == 't')
 		return nil
 	default:
-		return decodeNumber(raw, path, v)
+		return decodeNumber(raw, v)
 	}
 }
 
 // decodeOwn lets a type read itself: from a string where it can, else from JSON.
-func decodeOwn(raw []byte, path string, target any) *job.Error {
+func decodeOwn(raw []byte, target any) *job.Error {
 	var err error
 	if u, ok := target.(encoding.TextUnmarshaler); ok && raw[0] == '"' {
-		s, wrong := text(raw, path)
+		s, wrong := text(raw)
 		if wrong != nil {
 			return wrong
 		}
@@ -86,38 +136,38 @@ func decodeOwn(raw []byte, path string, target any) *job.Error {
 	} else if u, ok := target.(json.Unmarshaler); ok {
 		err = u.UnmarshalJSON(raw)
 	} else {
-		return wrongKind(raw, path, "a string")
+		return wrongKind(raw, "a string")
 	}
 	if err == nil {
 		return nil
 	}
 	e := *job.AsError(err)
-	e.Code, e.Field = job.CodeInvalid, path
+	e.Code, e.Field = job.CodeInvalid, ""
 	return &e
 }
 
-func text(raw []byte, path string) (string, *job.Error) {
+func text(raw []byte) (string, *job.Error) {
 	if raw[0] != '"' {
-		return "", wrongKind(raw, path, "a string")
+		return "", wrongKind(raw, "a string")
 	}
 	s, ok := unquote(raw)
 	if !ok {
-		return "", job.Invalid(path, "must be Unicode text: half a surrogate pair is none", string(raw))
+		return "", job.Invalid("", "must be Unicode text: half a surrogate pair is none", string(raw))
 	}
 	return s, nil
 }
 
-func wrongKind(raw []byte, path, want string) *job.Error {
-	return job.Invalid(path, "must be "+want+", not "+kindOf(raw), string(raw))
+func wrongKind(raw []byte, want string) *job.Error {
+	return job.Invalid("", "must be "+want+", not "+kindOf(raw), string(raw))
 }
 
-func decodeNumber(raw []byte, path string, v reflect.Value) *job.Error {
+func decodeNumber(raw []byte, v reflect.Value) *job.Error {
 	integer := v.CanInt() || v.CanUint()
 	if kindOf(raw) != "a number" {
 		if integer {
-			return wrongKind(raw, path, "an integer")
+			return wrongKind(raw, "an integer")
 		}
-		return wrongKind(raw, path, "a number")
+		return wrongKind(raw, "a number")
 	}
 	var err error
 	switch bits := v.Type().Bits(); {
@@ -138,105 +188,118 @@ func decodeNumber(raw []byte, path string, v reflect.Value) *job.Error {
 	case err == nil:
 		return nil
 	case integer:
-		return job.Invalid(path, "must be an integer of at most "+strconv.Itoa(v.Type().Bits())+" bits, without fraction or exponent", string(raw))
+		return job.Invalid("", "must be an integer of at most "+strconv.Itoa(v.Type().Bits())+" bits, without fraction or exponent", string(raw))
 	default:
-		return job.Invalid(path, "must be a number that 64-bit floating point can hold", string(raw))
+		return job.Invalid("", "must be a number that 64-bit floating point can hold", string(raw))
 	}
 }
 
-func decodeSlice(raw []byte, path string, v reflect.Value) *job.Error {
+func decodeSlice(raw []byte, v reflect.Value) *job.Error {
 	if raw[0] != '[' {
-		return wrongKind(raw, path, "an array")
+		return wrongKind(raw, "an array")
 	}
 	count := 0
 	_ = elements(raw, func(int, []byte) *job.Error { count++; return nil })
 	if count > maxElements {
-		return tooMany(path, count)
+		return tooMany(count)
 	}
 	v.Set(reflect.MakeSlice(v.Type(), count, count))
-	nullable := v.Type().Elem() == rawMessageType
+	how := readerOf(v.Type().Elem())
 	return elements(raw, func(n int, value []byte) *job.Error {
-		at := path + "[" + strconv.Itoa(n) + "]"
-		if value[0] == 'n' && !nullable {
-			return job.Invalid(at, "must not be null", "null")
+		var err *job.Error
+		if value[0] == 'n' && how != readRaw {
+			err = notNull()
+		} else {
+			err = decodeValue(value, v.Index(n), how)
 		}
-		return decodeValue(value, at, v.Index(n))
+		if err != nil {
+			return err.At("[" + strconv.Itoa(n) + "]")
+		}
+		return nil
 	})
 }
 
-func decodeMap(raw []byte, path string, v reflect.Value) *job.Error {
+func decodeMap(raw []byte, v reflect.Value) *job.Error {
 	if raw[0] != '{' {
-		return wrongKind(raw, path, "an object")
+		return wrongKind(raw, "an object")
 	}
 	count := 0
 	_ = members(raw, func(_, _ []byte) *job.Error { count++; return nil })
 	if count > maxElements {
-		return tooMany(path, count)
+		return tooMany(count)
 	}
 	v.Set(reflect.MakeMapWithSize(v.Type(), count))
+	how := readerOf(v.Type().Elem())
 	return members(raw, func(key, value []byte) *job.Error {
-		name, err := text(key, path)
+		name, err := text(key)
 		if err != nil {
 			return err
 		}
-		at := path + "[" + job.Shorten(name) + "]"
 		k := reflect.ValueOf(name).Convert(v.Type().Key())
-		if v.MapIndex(k).IsValid() {
-			return doubled(at)
-		}
-		if value[0] == 'n' {
-			return job.Invalid(at, "must not be null", "null")
-		}
 		elem := reflect.New(v.Type().Elem()).Elem()
-		if err := decodeValue(value, at, elem); err != nil {
-			return err
+		switch {
+		case v.MapIndex(k).IsValid():
+			err = doubled()
+		case value[0] == 'n':
+			err = notNull()
+		default:
+			err = decodeValue(value, elem, how)
+		}
+		if err != nil {
+			return err.At("[" + job.Shorten(name) + "]")
 		}
 		v.SetMapIndex(k, elem)
 		return nil
 	})
 }
 
-func decodeStruct(raw []byte, path string, v reflect.Value) *job.Error {
+func decodeStruct(raw []byte, v reflect.Value) *job.Error {
 	if raw[0] != '{' {
-		return wrongKind(raw, path, "an object")
+		return wrongKind(raw, "an object")
 	}
 	fields := fieldsOf(v.Type())
-	seen := make(map[string]bool, len(fields))
+	var seen uint64 // fields by number
 	return members(raw, func(key, value []byte) *job.Error {
-		name, err := text(key, path)
-		if err != nil {
-			return err
+		f, known := fields[string(key[1:len(key)-1])]
+		if !known { // or written with escapes
+			name, err := text(key)
+			if err != nil {
+				return err
+			}
+			if f, known = fields[name]; !known {
+				return unknownField(name, fields)
+			}
 		}
-		f, known := fields[name]
-		switch {
-		case !known:
-			return unknownField(join(path, name), name, fields)
-		case seen[name]:
-			return doubled(join(path, name))
+		if seen&(1<<f.number) != 0 {
+			return doubled().At(place(f.name))
 		}
-		seen[name] = true
-		target := v.FieldByIndex(f.index)
-		if value[0] == 'n' && target.Type() != rawMessageType {
+		seen |= 1 << f.number
+		if value[0] == 'n' && f.how != readRaw {
 			return nil
 		}
-		return decodeValue(value, join(path, name), target)
+		if err := decodeValue(value, v.FieldByIndex(f.index), f.how); err != nil {
+			return err.At(place(f.name))
+		}
+		return nil
 	})
 }
 
-func unknownField(path, name string, fields map[string]field) *job.Error {
+func unknownField(name string, fields map[string]field) *job.Error {
 	rule := "is not a field that axd knows here"
 	for known := range fields {
 		if strings.EqualFold(known, name) {
 			rule += "; it is written " + strconv.Quote(known)
 		}
 	}
-	return job.Invalid(path, rule, "")
+	return job.Invalid(place(name), rule, "")
 }
 
-func doubled(path string) *job.Error { return job.Invalid(path, "must appear once", "") }
+func doubled() *job.Error { return job.Invalid("", "must appear once", "") }
 
-func tooMany(path string, got int) *job.Error {
-	return tooLarge(path, "must have at most "+strconv.Itoa(maxElements)+" entries", strconv.Itoa(got))
+func notNull() *job.Error { return job.Invalid("", "must not be null", "null") }
+
+func tooMany(got int) *job.Error {
+	return tooLarge("", "must have at most "+strconv.Itoa(maxElements)+" entries", strconv.Itoa(got))
 }
 
 // tooLarge is the error for what passes a size limit: it names both numbers.
@@ -248,26 +311,28 @@ func tooLarge(field, rule, got string) *job.Error {
 // repeated in errors.
 const maxPathPart = 64 // bytes
 
-// join appends a member's name to a field's path. A name that could be taken
-// for a path of its own, or is long, is quoted.
-func join(path, name string) string {
-	if name == "" || len(name) > maxPathPart || strings.ContainsFunc(name, func(r rune) bool {
+// place is how an error's path shows a member. A name that could be taken for a
+// path of its own, or is long, is quoted.
+func place(name string) string {
+	if name == "" {
+		return `[""]`
+	}
+	if len(name) > maxPathPart || strings.ContainsFunc(name, func(r rune) bool {
 		return r <= ' ' || r == '.' || r == '[' || r == ']' || r == '"' || r == 0x7F
 	}) {
-		if name == "" {
-			return path + `[""]`
-		}
-		return path + "[" + job.Shorten(name) + "]"
+		return "[" + job.Shorten(name) + "]"
 	}
-	if path == "" {
-		return name
-	}
-	return path + "." + name
+	return name
 }
+
+// maxFields is how many fields decodeStruct can tell apart.
+const maxFields = 64
 
 // field is a struct's field as JSON knows it.
 type field struct {
 	index    []int
+	number   int // within the struct, at most maxFields
+	how      reader
 	name     string
 	optional bool // left out of answers when empty
 	typ      reflect.Type
@@ -281,7 +346,7 @@ func fieldsOf(t reflect.Type) map[string]field {
 	if m, ok := fieldCache.Load(t); ok {
 		return m.(map[string]field) //nolint:forcetypeassert // the only type stored
 	}
-	m := map[string]field{}
+	m, number := map[string]field{}, 0
 	for _, f := range reflect.VisibleFields(t) {
 		tag, tagged := f.Tag.Lookup("json")
 		name, options, _ := strings.Cut(tag, ",")
@@ -291,10 +356,14 @@ func fieldsOf(t reflect.Type) map[string]field {
 		if name == "" {
 			name = f.Name
 		}
+		if number == maxFields {
+			panic("api: " + t.String() + " has too many fields")
+		}
 		m[name] = field{
-			index: f.Index, name: name, typ: f.Type,
+			index: f.Index, number: number, how: readerOf(f.Type), name: name, typ: f.Type,
 			optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero"),
 		}
+		number++
 	}
 	fieldCache.Store(t, m)
 	return m

@@ -34,7 +34,7 @@ func parseQuery(raw string, read bool, known []string) (query, *job.Error) {
 		all := values[name]
 		switch {
 		case name != "namespace" && (name != "consistency" || !read) && !slices.Contains(known, name):
-			return query{}, job.Invalid(join("query", name), "is not a parameter that this path takes", all[0])
+			return query{}, job.Invalid(place(name), "is not a parameter that this path takes", all[0]).At("query")
 		case len(all) > 1:
 			return query{}, job.Invalid(name, "must appear once", strings.Join(all, ", "))
 		case !utf8.ValidString(all[0]):

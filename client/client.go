@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/axd-project/axd/job"
 )
@@ -142,7 +143,7 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	var body []byte
 	if r.body != nil {
 		var err error
-		if body, err = encode("", r.body); err != nil {
+		if body, err = encodeBody(r.body); err != nil {
 			return err
 		}
 	}
@@ -214,22 +215,47 @@ func ended(ctx context.Context, last *Error) error {
 	return e
 }
 
-// encode writes JSON and leaves payloads be: escaping for HTML would change
-// them. Errors name fields below path.
-func encode(path string, v any) ([]byte, error) {
-	if e := checkText(v); e != nil {
-		if path != "" {
-			e = e.At(path)
-		}
-		return nil, e
+// encoded is a body that is JSON already.
+type encoded []byte
+
+func encodeBody(v any) ([]byte, error) {
+	if b, ok := v.(encoded); ok {
+		return b, nil
 	}
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
+	if err := encodeTo(&buf, "", v); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// encodeTo writes JSON and leaves payloads be: escaping for HTML would change
+// them. Errors name fields below path.
+func encodeTo(buf *bytes.Buffer, path string, v any) error {
+	from := buf.Len()
+	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return nil, job.Invalid(cmp.Or(path, "body"), "must be encodable as JSON: "+err.Error(), "")
+		return job.Invalid(cmp.Or(path, "body"), "must be encodable as JSON: "+err.Error(), "")
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	buf.Truncate(buf.Len() - 1) // the newline
+	if !suspicious(buf.Bytes()[from:]) {
+		return nil
+	}
+	e := checkText(v)
+	if e == nil {
+		return nil
+	}
+	if path != "" {
+		e = e.At(path)
+	}
+	return e
+}
+
+// suspicious reports whether JSON may come from text that isn't UTF-8: the
+// encoder writes this escape for a bad byte, and keeps those of a json.RawMessage.
+func suspicious(b []byte) bool {
+	return bytes.Contains(b, []byte(`\ufffd`)) || !utf8.Valid(b)
 }
 
 func (c *Client) query(extra url.Values) url.Values {

@@ -1,9 +1,9 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,21 +33,33 @@ func (c *Client) SubmitBatch(ctx context.Context, rs []SubmitRequest) ([]BatchRe
 	if len(rs) > job.MaxBatch {
 		return nil, job.Invalid("tasks", "must be at most 10000", strconv.Itoa(len(rs)))
 	}
-	body := BatchRequest{Tasks: make([]json.RawMessage, 0, len(rs))}
-	for i := range rs {
-		r := rs[i]
-		withKey(&r)
-		raw, err := encode("tasks["+strconv.Itoa(i)+"]", r)
-		if err != nil {
-			return nil, err
-		}
-		body.Tasks = append(body.Tasks, raw)
+	body, err := encodeBatch(rs)
+	if err != nil {
+		return nil, err
 	}
 	var out BatchResponse
-	err := c.call(ctx, request{
+	err = c.call(ctx, request{
 		method: http.MethodPost, path: "/v1/tasks/batch", body: body, limit: batchTime, again: true,
 	}, &out)
 	return out.Results, err
+}
+
+// encodeBatch writes a BatchRequest, task by task, so that an error can name one.
+func encodeBatch(rs []SubmitRequest) (encoded, error) {
+	var body bytes.Buffer
+	body.WriteString(`{"tasks":[`)
+	for i := range rs {
+		r := rs[i]
+		withKey(&r)
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		if err := encodeTo(&body, "tasks["+strconv.Itoa(i)+"]", &r); err != nil {
+			return nil, err
+		}
+	}
+	body.WriteString("]}")
+	return body.Bytes(), nil
 }
 
 func withKey(r *SubmitRequest) {
