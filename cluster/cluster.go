@@ -58,6 +58,9 @@ type Config struct {
 	Join      []string // gossip addresses (host:port) of anybody in the cluster
 	Logger    *slog.Logger
 	Transport memberlist.Transport // nil: UDP and TCP on Bind; closed by the Cluster
+	// Foreign is told of each member of another cluster that was refused, again
+	// and again. It must not block, nor call the Cluster. Nil: nobody is.
+	Foreign func(Member)
 }
 
 // The limits and intervals of membership.
@@ -158,7 +161,7 @@ func (c *Cluster) create() error {
 	conf.SuspicionMult = suspicionMult
 	conf.EnableCompression = false
 	conf.Logger = newLogger(c.log, &c.ending)
-	d := &delegate{roster: c.roster, self: conf.Name}
+	d := &delegate{roster: c.roster, self: conf.Name, foreign: c.cfg.Foreign}
 	conf.Delegate, conf.Events, conf.Alive, conf.Ping = d, d, d, d
 	if err := c.network(conf); err != nil {
 		return err

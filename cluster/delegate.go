@@ -17,8 +17,9 @@ import (
 // delegate is what memberlist calls, mostly under its own locks: it copies, and
 // neither waits nor calls back.
 type delegate struct {
-	roster *roster
-	self   string
+	roster  *roster
+	self    string
+	foreign func(Member) // may be nil
 }
 
 var errForeign = errors.New("it belongs to another cluster")
@@ -40,6 +41,9 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 		return err
 	}
 	if n.Name != d.self && !d.roster.admit(m) {
+		if d.foreign != nil {
+			d.foreign(m)
+		}
 		return errForeign
 	}
 	return nil

@@ -16,8 +16,12 @@ func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
 // ExitCode returns the code with which the process should end for an error of
-// New or Run that has one of its own (70 to 78, see raftnode); 0: it has none.
+// New or Run that has one of its own (70 to 80, see raftnode); 0: it has none.
 func ExitCode(err error) int {
+	return raftnode.ExitCode(ownCode(err), err)
+}
+
+func ownCode(err error) int {
 	var start *raftnode.StartError
 	var exit *exitError
 	switch {

@@ -212,6 +212,7 @@ func (s *Server) onEvents(meta fsm.Meta, events []fsm.Event) {
 
 // fatal ends the process with a clear message and its own exit code.
 func (s *Server) fatal(code int, err error) {
+	code = raftnode.ExitCode(code, err)
 	s.log.Error("the server must end", "exit_code", code, "error", err)
 	s.cfg.Exit(code)
 }

@@ -53,9 +53,10 @@ type Server struct {
 	alerts   alerts
 	sessions sessions
 
-	formMu   sync.Mutex             // guards what dir says of cluster and promise
-	dialled  sync.Map               // server's name → address at which Raft's dial last succeeded
-	cluster  atomic.Pointer[string] // the cluster's id; nil: not yet known
+	formMu   sync.Mutex                     // guards what dir says of cluster and promise
+	dialled  sync.Map                       // server's name → address at which Raft's dial last succeeded
+	cluster  atomic.Pointer[string]         // the cluster's id; nil: not yet known
+	foreign  atomic.Pointer[cluster.Member] // a server of another cluster; nil: none was seen
 	leading  atomic.Bool
 	diskFull atomic.Bool
 	ready    chan struct{}
@@ -164,7 +165,7 @@ func (s *Server) startGossip() (Membership, error) {
 			Role: cluster.RoleServer, Name: s.cfg.Name, Boot: s.boot, ClusterID: s.clusterID(),
 			RPC: s.cfg.advertiseRPC(), HTTP: s.http.Addr().String(), Version: s.cfg.Version,
 		},
-		Bind: s.cfg.Gossip, Join: s.cfg.Join, Logger: s.log,
+		Bind: s.cfg.Gossip, Join: s.cfg.Join, Logger: s.log, Foreign: s.onForeign,
 	})
 }
 
@@ -205,6 +206,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("leading", func() error { s.followTerms(work); return nil })
 	run("forming the cluster", func() error { return s.form(work) })
 	run("recording the cluster", func() error { return s.watchCluster(work) })
+	run("joining", func() error { return s.watchForeign(work) })
 	run("waiting for readiness", func() error { s.awaitReady(work); return nil })
 	run("watching the clock", func() error { s.watchClock(work); return nil })
 	run("raising alerts", func() error { s.sendAlerts(work); return nil })
