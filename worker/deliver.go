@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	maxSending     = 8                      // messages of one session about what is owed that wait for an answer
-	maxResults     = 256                    // results in one message, or attempts in one give-back
+	maxSending     = 2                      // messages about what is owed that wait for an answer: what ends meanwhile gathers
+	maxResults     = 1024                   // results in one message
+	maxGiveBacks   = 200                    // attempts in one give-back, which is one command
 	maxResultBytes = 1 << 20                // of results in one message
 	sendTimeout    = 10 * time.Second       // for the leader to commit a result
-	resendPause    = 200 * time.Millisecond // after a result could not be sent, doubling
-	resendMax      = 5 * time.Second
-	startedNotify  = time.Second // for the connection to take a notification
+	resendPause    = 500 * time.Millisecond // until what was not taken is sent again
+	startedNotify  = time.Second            // for the connection to take a notification
 )
 
 func hostname() (string, error) { return os.Hostname() }
@@ -33,12 +33,9 @@ func (s *session) deliver(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		entries, more := s.w.table.take(maxResults, maxResultBytes)
+		entries, more := s.w.table.take()
 		if len(entries) > 0 {
-			s.sending.Go(func() {
-				defer func() { <-s.room }()
-				s.send(ctx, entries)
-			})
+			s.sending.Go(func() { s.send(ctx, entries) })
 		} else {
 			<-s.room
 		}
@@ -53,27 +50,25 @@ func (s *session) deliver(ctx context.Context) {
 	}
 }
 
-// send sends entries of one kind again and again until each is answered, or the
-// session ends.
+// send sends entries of one kind and gives its room back. What was not taken is
+// sent again after a pause, in which it keeps nothing else from being sent.
 func (s *session) send(ctx context.Context, entries []spooled) {
-	for pause := resendPause; ctx.Err() == nil; pause = min(2*pause, resendMax) {
-		left, err := s.sendOnce(ctx, entries)
-		if ctx.Err() != nil || errors.Is(err, rpc.ErrClosed) {
-			return // the next session sends it
-		}
-		var answer *rpc.Error
-		if errors.As(err, &answer) && answer.Code == string(job.CodeNoLeader) {
-			_ = s.conn.Close() // it leads no more
-			return
-		}
-		if len(left) == 0 {
-			return
-		}
-		s.w.log.Warn("results were not taken and are sent again", "results", len(left),
-			"task_id", job.ID(left[0].Ref.ID).String(), "error", err)
-		entries = left
-		sleep(ctx, jitter(pause))
+	left, err := s.sendOnce(ctx, entries)
+	<-s.room
+	var answer *rpc.Error
+	switch {
+	case ctx.Err() != nil, errors.Is(err, rpc.ErrClosed):
+		return // the next session sends it
+	case errors.As(err, &answer) && answer.Code == string(job.CodeNoLeader):
+		_ = s.conn.Close() // it leads no more
+		return
+	case len(left) == 0:
+		return
 	}
+	s.w.log.Warn("results were not taken and are sent again", "results", len(left),
+		"task_id", job.ID(left[0].Ref.ID).String(), "error", err)
+	sleep(ctx, jitter(resendPause))
+	s.w.table.putBack(left)
 }
 
 // sendOnce sends entries and forgets what was taken. It returns the rest, and

@@ -72,23 +72,37 @@ func (t *table) sendAgain() {
 	}
 }
 
-// take hands entries to the session to send: results, at most limit of at most
-// bytes, or give-backs of one reason.
-func (t *table) take(limit, bytes int) (entries []spooled, more bool) {
+// take hands entries to the session to send: as many results, or give-backs of one
+// reason, as fit into one message.
+func (t *table) take() (entries []spooled, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := 0
-	entries = make([]spooled, 0, min(len(t.unsent), limit))
-	for ; n < len(t.unsent) && n < limit; n++ {
-		e := t.unsent[n].spooled
-		if bytes -= len(e.Result); n > 0 && (bytes < 0 || e.GiveBack != entries[0].GiveBack) {
+	entries = make([]spooled, 0, min(len(t.unsent), maxResults))
+	limit, bytes := maxResults, 0
+	for _, o := range t.unsent {
+		if bytes += len(o.Result); len(entries) == limit || len(entries) > 0 && (bytes > maxResultBytes || o.GiveBack != entries[0].GiveBack) {
 			break
 		}
-		entries = append(entries, e)
+		if o.GiveBack != "" {
+			limit = maxGiveBacks
+		}
+		entries = append(entries, o.spooled)
 	}
-	clear(t.unsent[:n])
-	t.unsent = t.unsent[n:]
+	clear(t.unsent[:len(entries)])
+	t.unsent = t.unsent[len(entries):]
 	return entries, len(t.unsent) > 0
+}
+
+// putBack makes entries unsent that the leader has not taken.
+func (t *table) putBack(entries []spooled) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range entries {
+		if o := t.owed[entries[i].key()]; o != nil {
+			t.unsent = append(t.unsent, o)
+		}
+	}
+	t.signal()
 }
 
 // acknowledged forgets what the leader has taken.
