@@ -2,6 +2,7 @@ package worker
 
 import (
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,6 +77,44 @@ func TestResultsThatWaitLeaveTogether(t *testing.T) {
 			t.Errorf("200 results left in %d messages of at most %d", frames.Load(), most.Load())
 		}
 	})
+}
+
+// Results and give-backs that alternate must not each take a message.
+func TestMessagesAreOfOneKindAndFull(t *testing.T) {
+	t.Parallel()
+	tb := newTable(1)
+	for i := range 3 * maxResults {
+		e := entryOf(i)
+		if i%2 == 1 {
+			e = spooled{Ref: e.Ref, GiveBack: "no free slot"}
+		}
+		tb.owe(e, nil)
+	}
+	tb.owe(spooled{Ref: refOf(-1), GiveBack: "revoked"}, nil)
+	tb.owe(spooled{Ref: refOf(-2), Result: make([]byte, maxResultBytes+1)}, nil)
+	sizes, next := map[string][]int{}, map[string]uint64{}
+	for more := true; more; {
+		var entries []spooled
+		entries, more = tb.take()
+		reason := entries[0].GiveBack
+		sizes[reason] = append(sizes[reason], len(entries))
+		for _, e := range entries {
+			index := tokenOf(e.Ref).Index
+			if e.GiveBack != reason || index < next[reason] {
+				t.Fatalf("%q at %d after %d of %q", e.GiveBack, index, next[reason], reason)
+			}
+			next[reason] = index
+		}
+	}
+	if got := sizes[""]; !slices.Equal(got, []int{maxResults, maxResults / 2, 1}) {
+		t.Errorf("messages of %v results", got)
+	}
+	if got := sizes["no free slot"]; len(got) != (3*maxResults/2+maxGiveBacks-1)/maxGiveBacks || got[0] != maxGiveBacks {
+		t.Errorf("messages of %v give-backs", got)
+	}
+	if len(sizes["revoked"]) != 1 {
+		t.Errorf("got %v", sizes)
+	}
 }
 
 // An attempt of this process that ran when the worker died is lost: the next

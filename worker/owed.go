@@ -73,24 +73,33 @@ func (t *table) sendAgain() {
 }
 
 // take hands entries to the session to send: as many results, or give-backs of one
-// reason, as fit into one message.
+// reason, as fit into one message. What is of another kind keeps its order.
 func (t *table) take() (entries []spooled, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	entries = make([]spooled, 0, min(len(t.unsent), maxResults))
-	limit, bytes := maxResults, 0
-	for _, o := range t.unsent {
-		if bytes += len(o.Result); len(entries) == limit || len(entries) > 0 && (bytes > maxResultBytes || o.GiveBack != entries[0].GiveBack) {
-			break
+	if len(t.unsent) == 0 {
+		return nil, false
+	}
+	reason, limit := t.unsent[0].GiveBack, maxResults
+	if reason != "" {
+		limit = maxGiveBacks
+	}
+	entries = make([]spooled, 0, min(len(t.unsent), limit))
+	rest, bytes := t.unsent[:0], 0
+	for i, o := range t.unsent {
+		if o.GiveBack != reason {
+			rest = append(rest, o)
+			continue
 		}
-		if o.GiveBack != "" {
-			limit = maxGiveBacks
+		if bytes += len(o.Result); len(entries) == limit || len(entries) > 0 && bytes > maxResultBytes {
+			rest = append(rest, t.unsent[i:]...)
+			break
 		}
 		entries = append(entries, o.spooled)
 	}
-	clear(t.unsent[:len(entries)])
-	t.unsent = t.unsent[len(entries):]
-	return entries, len(t.unsent) > 0
+	clear(t.unsent[len(rest):])
+	t.unsent = rest
+	return entries, len(rest) > 0
 }
 
 // putBack makes entries unsent that the leader has not taken.
