@@ -37,8 +37,9 @@ func newCluster(t *testing.T, change ...func(*Config)) *cluster {
 	c := &cluster{t: t, start: time.Now(), machine: fsm.NewMachine(), store: store.NewMemory()}
 	cfg := Config{
 		Log: c, State: c, Logger: slog.New(slog.DiscardHandler),
-		Now:  func() int64 { return time.Now().UnixMilli() },
-		Mono: func() time.Duration { return time.Since(c.start) },
+		Now:      func() int64 { return time.Now().UnixMilli() },
+		Mono:     func() time.Duration { return time.Since(c.start) },
+		LeaseTTL: 10 * time.Second, Retention: 7 * 24 * time.Hour,
 	}
 	for _, fn := range change {
 		fn(&cfg)

@@ -20,7 +20,7 @@ type State interface {
 	Read() (r fsm.Reader, release func())
 }
 
-// Config is what the loop needs. Zero durations take their defaults.
+// Config is what the loop needs. Zero values take their defaults where one is named.
 type Config struct {
 	Log    Log
 	State  State
@@ -31,9 +31,9 @@ type Config struct {
 	// Mono is a monotonic clock that counts suspend: leases are judged by it.
 	Mono func() time.Duration
 
-	LeaseTTL  time.Duration // of a worker; default 10s
+	LeaseTTL  time.Duration // of a worker
 	LeaseSlop time.Duration // waited beyond the TTL before attempts are lost; default 2s
-	Retention time.Duration // of ended tasks; default 7 days
+	Retention time.Duration // of ended tasks
 	MaxLoaded int           // tasks held in memory per priority, due and soon due; default 20,000
 	// Horizon is how long before they are due tasks are armed; at most 9s, default
 	// 3s. It should outlast an election.
@@ -74,14 +74,8 @@ type Scheduler struct {
 
 // New returns a scheduler that does nothing until Run leads a term.
 func New(cfg Config) *Scheduler {
-	if cfg.LeaseTTL == 0 {
-		cfg.LeaseTTL = 10 * time.Second
-	}
 	if cfg.LeaseSlop == 0 {
 		cfg.LeaseSlop = 2 * time.Second
-	}
-	if cfg.Retention == 0 {
-		cfg.Retention = 7 * 24 * time.Hour
 	}
 	if cfg.MaxLoaded == 0 {
 		cfg.MaxLoaded = 20_000
@@ -139,6 +133,7 @@ func (s *Scheduler) Events(index uint64, events []fsm.Event) {
 		if index <= l.asOf {
 			return // the state that the loop was built from holds it
 		}
+		l.at = index
 		for i := range events {
 			l.onEvent(&events[i])
 		}
@@ -153,6 +148,8 @@ type loop struct {
 	*Scheduler
 	term   uint64
 	asOf   uint64 // log index of the state that memory was built from
+	at     uint64 // log index of the entry whose events are handled
+	view   sharedView
 	log    *slog.Logger
 	due    dueWindow
 	queues readyQueues // due tasks
@@ -196,6 +193,34 @@ func (l *loop) recover() {
 	l.recoverWorkers(r, old)
 }
 
+// sharedView is one view of the state for all messages of a turn. It is opened
+// after they were taken, so it holds whatever they report.
+type sharedView struct {
+	sharing bool
+	reader  fsm.Reader
+	release func()
+}
+
+func (v *sharedView) share() { v.sharing = true }
+
+func (v *sharedView) end() {
+	if v.reader != nil {
+		v.release()
+	}
+	*v = sharedView{}
+}
+
+// read opens a view of the state, or takes the one that is shared.
+func (l *loop) read() (fsm.Reader, func()) {
+	if !l.view.sharing {
+		return l.cfg.State.Read()
+	}
+	if l.view.reader == nil {
+		l.view.reader, l.view.release = l.cfg.State.Read()
+	}
+	return l.view.reader, func() {}
+}
+
 // later hands the answer to a proposal to the loop. An answer that comes when
 // another term is led concerns nobody: that term started from state.
 func (l *loop) later(fn func(*loop)) {
@@ -209,7 +234,10 @@ func (l *loop) later(fn func(*loop)) {
 
 // turn does one round of bounded work and returns how long to wait for the next.
 func (l *loop) turn() time.Duration {
-	if l.inbox.drain(l) {
+	l.view.share()
+	lost := l.inbox.drain(l)
+	l.view.end()
+	if lost {
 		l.log.Warn("the scheduler's inbox overflowed; rebuilding from state")
 		l.recover()
 	}

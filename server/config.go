@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"os"
@@ -13,10 +14,10 @@ import (
 // Config is one server's settings. Zero values take the defaults.
 type Config struct {
 	Name    string // stable; default: the host's name
-	DataDir string // default ./axd-data
-	HTTP    string // host:port of the API; default 127.0.0.1:7480
-	RPC     string // host:port of Raft and RPC; default 127.0.0.1:7481
-	Gossip  string // host:port of membership, TCP and UDP; default 127.0.0.1:7482
+	DataDir string // default DefaultDataDir
+	HTTP    string // host:port of the API; default DefaultHTTP
+	RPC     string // host:port of Raft and RPC; default DefaultRPC
+	Gossip  string // host:port of membership, TCP and UDP; default DefaultGossip
 
 	AllowedHosts    []string // names that a request's Host header may carry beside loopback and the listeners' own
 	Join            []string // gossip addresses of other servers
@@ -24,25 +25,18 @@ type Config struct {
 	Alone           bool     // a cluster of one for good: it need not wait for rivals before it leads
 	Insecure        bool     // allow listeners that are not loopback although there is neither TLS nor tokens
 
-	RaftMultiplier int            // stretches Raft's time-outs: 1 to 10; default 1
-	Retention      time.Duration  // of ended tasks; default 7 days
-	MaxClockSkew   time.Duration  // between servers; beyond it one does not lead; default 500ms
-	LeaseTTL       time.Duration  // of workers; default 10s, longer where RaftMultiplier is above 2
-	Version        string         // of this build
-	Logger         *slog.Logger   // default: slog.Default()
-	Exit           func(code int) // ends the process when it must; default os.Exit
-	Host           Host           // default: the operating system
-	SnapshotBytes  int64          // of Raft's log between snapshots; default 64 MiB
-	TrailingBytes  int64          // of it kept behind a snapshot; default 16 MiB
+	ElectionTimeout time.Duration  // without a leader; 100ms to 10s, default DefaultElectionTimeout
+	RaftMultiplier  int            // stretches ElectionTimeout: 1 to 10, default DefaultRaftMultiplier
+	Retention       time.Duration  // of ended tasks; default DefaultRetention
+	MaxClockSkew    time.Duration  // between servers; beyond it one does not lead; default DefaultMaxClockSkew
+	LeaseTTL        time.Duration  // of workers; default DefaultLeaseTTL, or 6 election time-outs where those are longer
+	Version         string         // of this build
+	Logger          *slog.Logger   // default: slog.Default()
+	Exit            func(code int) // ends the process when it must; default os.Exit
+	Host            Host           // default: the operating system
+	SnapshotBytes   int64          // of Raft's log between snapshots; default DefaultSnapshotBytes
+	TrailingBytes   int64          // of it kept behind a snapshot; default raftnode's
 }
-
-const (
-	maxMultiplier   = 10
-	maxBootstrap    = 9
-	leastClockSkew  = 10 * time.Millisecond // below it lies what asking over a network can't tell
-	mostClockSkew   = 30 * time.Second      // well below fsm.MaxForward
-	leasePerTimeout = 4                     // a lease must outlive this many election time-outs
-)
 
 // complete fills in the defaults and refuses what can't be.
 func (c *Config) complete() error {
@@ -58,25 +52,19 @@ func (c *Config) complete() error {
 			*field = value
 		}
 	}
-	def(&c.DataDir, "axd-data")
-	def(&c.HTTP, "127.0.0.1:7480")
-	def(&c.RPC, "127.0.0.1:7481")
-	def(&c.Gossip, "127.0.0.1:7482")
+	def(&c.DataDir, DefaultDataDir)
+	def(&c.HTTP, DefaultHTTP)
+	def(&c.RPC, DefaultRPC)
+	def(&c.Gossip, DefaultGossip)
 	if c.BootstrapExpect == 0 && len(c.Join) == 0 {
 		c.BootstrapExpect = 1
 	}
-	if c.RaftMultiplier == 0 {
-		c.RaftMultiplier = 1
-	}
-	if c.Retention == 0 {
-		c.Retention = 7 * 24 * time.Hour
-	}
-	if c.MaxClockSkew == 0 {
-		c.MaxClockSkew = 500 * time.Millisecond
-	}
-	if c.LeaseTTL == 0 {
-		c.LeaseTTL = 10 * time.Second * time.Duration(max(1, (c.RaftMultiplier+1)/2))
-	}
+	c.RaftMultiplier = cmp.Or(c.RaftMultiplier, DefaultRaftMultiplier)
+	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, DefaultElectionTimeout)
+	c.Retention = cmp.Or(c.Retention, DefaultRetention)
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, DefaultMaxClockSkew)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, max(DefaultLeaseTTL, easyLease*c.electionTimeout()))
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, DefaultSnapshotBytes)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -104,8 +92,11 @@ func (c *Config) validate() error {
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > maxMultiplier {
 		return job.Invalid("raft-multiplier", "must be 1 to 10", strconv.Itoa(c.RaftMultiplier))
 	}
-	if least := leasePerTimeout * time.Duration(c.RaftMultiplier) * time.Second; c.LeaseTTL < least {
-		return job.Invalid("lease-ttl", "must be at least "+least.String()+", four election time-outs", c.LeaseTTL.String())
+	if c.ElectionTimeout < minElection || c.ElectionTimeout > maxElection {
+		return job.Invalid("election-timeout", "must be 100ms to 10s", c.ElectionTimeout.String())
+	}
+	if least := leasePerTimeout * c.electionTimeout(); c.LeaseTTL < least || c.LeaseTTL > mostLease {
+		return job.Invalid("lease-ttl", "must be "+least.String()+" (four election time-outs) to 1h", c.LeaseTTL.String())
 	}
 	if c.MaxClockSkew < leastClockSkew || c.MaxClockSkew > mostClockSkew {
 		return job.Invalid("max-clock-skew", "must be 10ms to 30s", c.MaxClockSkew.String())
@@ -143,7 +134,7 @@ func (c *Config) electionTimeout() time.Duration {
 	if c.Alone {
 		return aloneTimeout
 	}
-	return time.Duration(c.RaftMultiplier) * time.Second
+	return time.Duration(c.RaftMultiplier) * c.ElectionTimeout
 }
 
 // advertiseRPC is the address others dial: a wildcard becomes the host's name.

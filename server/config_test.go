@@ -40,6 +40,9 @@ func TestConfigRefuses(t *testing.T) {
 		{"negative expectation", "bootstrap-expect", Config{Name: "s", BootstrapExpect: -1}},
 		{"a multiplier beyond 10", "raft-multiplier", Config{Name: "s", RaftMultiplier: 11}},
 		{"a lease shorter than elections", "lease-ttl", Config{Name: "s", LeaseTTL: time.Second}},
+		{"a lease shorter than long elections", "lease-ttl", Config{Name: "s", LeaseTTL: 11 * time.Second, ElectionTimeout: 3 * time.Second}},
+		{"a lease without end", "lease-ttl", Config{Name: "s", LeaseTTL: 2 * time.Hour}},
+		{"an election in no time", "election-timeout", Config{Name: "s", ElectionTimeout: time.Millisecond}},
 		{"no retention at all", "retention", Config{Name: "s", Retention: time.Millisecond}},
 	} {
 		err := tc.c.complete()

@@ -42,20 +42,24 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	host, _ := os.Hostname()
 	f := cmd.Flags()
 	f.StringVar(&cfg.Name, "name", host, "the server's `name`; keep it over restarts")
-	f.StringVar(&cfg.DataDir, "data-dir", "./axd-data", "`directory` for the log, the state and snapshots")
-	f.StringVar(&cfg.HTTP, "http", "127.0.0.1:7480", "`address` of the API, host:port")
-	f.StringVar(&cfg.RPC, "rpc", "127.0.0.1:7481", "`address` of Raft and RPC, host:port")
-	f.StringVar(&cfg.Gossip, "gossip", "127.0.0.1:7482", "`address` of membership, host:port")
+	f.StringVar(&cfg.DataDir, "data-dir", server.DefaultDataDir, "`directory` for the log, the state and snapshots")
+	f.StringVar(&cfg.HTTP, "http", server.DefaultHTTP, "`address` of the API, host:port")
+	f.StringVar(&cfg.RPC, "rpc", server.DefaultRPC, "`address` of Raft and RPC, host:port")
+	f.StringVar(&cfg.Gossip, "gossip", server.DefaultGossip, "`address` of membership, host:port")
 	f.StringSliceVar(&cfg.Join, "join", nil, "gossip `addresses` of servers, comma separated")
 	f.IntVar(&cfg.BootstrapExpect, "bootstrap-expect", 0, "`servers` that form a new cluster together (default: 1 without --join)")
 	f.BoolVar(&cfg.Insecure, "insecure", false, "allow listeners that other machines can reach")
 	f.StringSliceVar(&cfg.AllowedHosts, "allowed-host", nil,
 		"`names` that requests may carry in their Host header, beside loopback and --http")
-	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", 1, "stretch Raft's time-outs, 1 to 10; 5 for SD cards and slow links")
-	skew := durationFlag(500 * time.Millisecond)
+	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", server.DefaultRaftMultiplier, "stretch --election-timeout, 1 to 10; 5 for SD cards and slow links")
+	election := durationFlag(server.DefaultElectionTimeout)
+	f.Var(&election, "election-timeout", "how long a server waits without a leader, 100ms to 10s")
+	var lease durationFlag
+	f.Var(&lease, "lease-ttl", "how long a worker that loses contact may go on (default: 10s, or 6 election time-outs if longer)")
+	skew := durationFlag(server.DefaultMaxClockSkew)
 	f.Var(&skew, "max-clock-skew", "how far a server's wall clock may be off from the others' before it hands leadership over")
-	retention = durationFlag(7 * 24 * time.Hour)
-	f.Int64Var(&snapshotMiB, "snapshot-mib", 64, "make a snapshot whenever Raft's log has grown by so many `MiB`, 1 to 1024")
+	retention = durationFlag(server.DefaultRetention)
+	f.Int64Var(&snapshotMiB, "snapshot-mib", server.DefaultSnapshotBytes>>20, "make a snapshot whenever Raft's log has grown by so many `MiB`, 1 to 1024")
 	f.Var(&retention, "retention", "how long ended tasks are kept")
 	f.Lookup("retention").DefValue = "7d"
 	log.flags(cmd, "info")
@@ -63,6 +67,9 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		tuneMemory()
 		if retention <= 0 {
 			return usage("--retention", "must be more than 0")
+		}
+		if election <= 0 {
+			return usage("--election-timeout", "must be 100ms to 10s")
 		}
 		if snapshotMiB < 1 || snapshotMiB > maxSnapshotMiB {
 			return job.Invalid("--snapshot-mib", "must be 1 to 1024", strconv.FormatInt(snapshotMiB, 10))
@@ -72,6 +79,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		if err != nil {
 			return err
 		}
+		cfg.ElectionTimeout, cfg.LeaseTTL = time.Duration(election), time.Duration(lease)
 		cfg.MaxClockSkew, cfg.Retention, cfg.Version, cfg.Logger = time.Duration(skew), time.Duration(retention), version, log.logger(cmd.ErrOrStderr())
 		s, err := server.New(cfg)
 		if err != nil {
