@@ -133,6 +133,25 @@ func TestArmedAttemptsStartWithoutALeader(t *testing.T) {
 	})
 }
 
+// A leader that ran far ahead sets its clock back: what is armed waits for the
+// cluster's clock as it is now.
+func TestArmedAttemptsWaitForAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	const ahead = 40 * time.Second
+	inBubbleAhead(t, ahead, func(t *testing.T, b *arming) {
+		item := b.in(2 * time.Second)
+		b.dispatch(item)
+		synctest.Wait()
+		b.with(func() { b.ahead = 0 })
+		time.Sleep(ahead)
+		if s := b.w.Stats(); s.Started != 0 || s.Armed != 1 {
+			t.Errorf("before its time: %+v", s)
+		}
+		time.Sleep(5 * time.Second)
+		b.checkStarts(t, 0, item)
+	})
+}
+
 func TestArmedAttemptWithoutALeaseDoesNotStart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *arming) {
@@ -226,39 +245,28 @@ func TestDrainGivesArmedAttemptsBack(t *testing.T) {
 
 func TestArmedAttemptsAreBounded(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *arming) {
-		for range maxArmed / 1024 {
-			items := make([]rpc.DispatchItem, 1024)
-			for i := range items {
-				items[i] = b.in(time.Hour)
-			}
-			b.dispatch(items...)
+	tb := newTable(1)
+	armed := func(n int) *attempt { return &attempt{item: rpc.DispatchItem{Ref: refOf(n), DueMS: int64(n * 7919 % 1000)}} }
+	for i := range maxArmed {
+		if v, _ := tb.accept(armed(i), true); v != verdictArmed {
+			t.Fatalf("the %dth: verdict %d", i, v)
 		}
-		more := b.in(time.Hour)
-		b.dispatch(more)
-		if g := receive(t, b.giveBacks, time.Second); g.Refs[0] != more.Ref {
-			t.Errorf("got %+v", g)
+	}
+	if v, _ := tb.accept(armed(maxArmed), true); v != verdictTooManyArmed {
+		t.Errorf("one too many: verdict %d", v)
+	}
+	for i := range maxArmed / 2 {
+		if !tb.disarm(refOf(2*i)) || tb.disarm(refOf(2*i)) {
+			t.Fatal("it is not taken back once")
 		}
-		if s := b.w.Stats(); s.Armed != maxArmed {
-			t.Errorf("got %+v", s)
-		}
-		refs := make([]rpc.Ref, 0, maxArmed)
-		b.w.table.mu.Lock()
-		for _, a := range b.w.table.armed.byTask {
-			refs = append(refs, a.item.Ref)
-		}
-		b.w.table.mu.Unlock()
-		go func() { // the queue of give-backs is short
-			for range b.giveBacks {
-			}
-		}()
-		b.notify(rpc.MethodRevoke, rpc.Revoke{Refs: refs})
-		time.Sleep(time.Second)
-		if s := b.w.Stats(); s.Armed != 0 || s.Owed != 0 || s.GivenBack != maxArmed+1 {
-			t.Errorf("got %+v", s)
-		}
-		close(b.giveBacks)
-	})
+	}
+	tb.pinStarts(new(clusterClock)) // of an unknown clock: they never start
+	if v, _ := tb.accept(armed(maxArmed), true); v != verdictArmed {
+		t.Errorf("where there is room again: verdict %d", v)
+	}
+	if got := len(tb.disarmAll()); got != maxArmed/2+1 || tb.counts().Armed != 0 {
+		t.Errorf("%d were armed, then %d", got, tb.counts().Armed)
+	}
 }
 
 // The kernel's alarm must go off when it should, and be set anew while it waits.

@@ -51,6 +51,25 @@ func (c *clusterClock) observe(nowUS int64, received time.Duration) bool {
 	return true
 }
 
+// clockHaste is how much faster than this machine's clock the cluster's may run,
+// while a leader that is behind catches up, with something to spare.
+const clockHaste = 0.06
+
+// answered takes the stamp of an answer to a request that was sent at a local
+// instant. The cluster's clock can't be later now than the stamp and the time
+// since: where the bound says otherwise, the leader has set its clock back, which
+// it does rather than run far ahead of the others, and what was known is void.
+func (c *clusterClock) answered(nowUS int64, sent, received time.Duration) (setBack bool) {
+	latest := time.Duration(nowUS)*time.Microsecond + time.Duration(float64(received-sent)*(1+clockHaste)) + time.Millisecond
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if nowUS == 0 || !c.known || c.bound(received) <= latest {
+		return false
+	}
+	c.known = false
+	return true
+}
+
 func (c *clusterClock) bound(local time.Duration) time.Duration {
 	return local + c.offset - time.Duration(float64(max(local-c.seen, 0))*clockDrift)
 }

@@ -189,6 +189,7 @@ type flaky struct {
 	mu           sync.Mutex
 	full, broken bool // a write fits half; a sync fails
 	syncs        int
+	hold         chan struct{} // a sync waits for it; nil: for nothing
 }
 
 var errFull = errors.New("no space left on device")
@@ -220,6 +221,9 @@ func (f *flakyFile) Write(b []byte) (int, error) {
 }
 
 func (f *flakyFile) Sync() error {
+	if f.disk.hold != nil {
+		<-f.disk.hold
+	}
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	f.disk.syncs++
@@ -227,6 +231,38 @@ func (f *flakyFile) Sync() error {
 		return errFull
 	}
 	return f.journalFile.Sync()
+}
+
+// Nothing is sent that is not durable: put returns after the sync alone.
+func TestJournalPutWaitsForTheSync(t *testing.T) {
+	t.Parallel()
+	j, _, err := openJournal(t.TempDir(), testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := &flaky{hold: make(chan struct{}, 1)}
+	disk.hold <- struct{}{}
+	j.create = disk.create
+	if err := j.rewrite(); err != nil {
+		t.Fatal(err)
+	}
+	go j.run()
+	put := make(chan error, 3)
+	for i := range 3 {
+		go func() { put <- j.put(entryOf(i)) }()
+	}
+	select {
+	case <-put:
+		t.Error("returned before the sync")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(disk.hold)
+	for range 3 {
+		if err := receive(t, put, 10*time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+	j.close()
 }
 
 // A full disk costs no result: it is held in memory, and all are on disk again

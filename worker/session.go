@@ -346,7 +346,11 @@ func (s *session) beatOnce(ctx context.Context) error {
 	if !s.w.terms.see(reply.Term) {
 		return errors.New("the leader answers with an earlier term than one seen before")
 	}
-	s.w.observe(reply.NowUS, s.w.cfg.Clock())
+	received := s.w.cfg.Clock()
+	if s.w.clock.answered(reply.NowUS, sent, received) {
+		s.w.log.Warn("the leader has set the cluster's clock back")
+	}
+	s.w.observe(reply.NowUS, received)
 	s.w.renewed(sent, s.ttl)
 	return nil
 }

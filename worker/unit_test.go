@@ -161,6 +161,10 @@ func TestClusterClockIsABound(t *testing.T) {
 			stamped := local
 			trip := time.Duration(rapid.Int64Range(0, int64(50*time.Millisecond)).Draw(t, "trip"))
 			local += trip
+			sent := stamped - time.Duration(rapid.Int64Range(0, int64(50*time.Millisecond)).Draw(t, "request"))
+			if c.answered(truth(stamped).Microseconds(), sent, local) {
+				t.Fatal("a clock that went on was taken for one that was set back")
+			}
 			c.observe(truth(stamped).Microseconds(), local)
 			if best < 0 || trip < best {
 				best = trip
