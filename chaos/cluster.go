@@ -56,7 +56,7 @@ func (c *Cluster) rand() *rand.Rand {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streams++
-	return rand.New(rand.NewPCG(c.seed, c.streams)) //nolint:gosec // a simulation has to be repeatable
+	return rand.New(rand.NewPCG(c.seed, c.streams))
 }
 
 // Problem notes that something happened that never may.

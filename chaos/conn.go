@@ -211,8 +211,8 @@ func (c *conn) put(p []byte) (n int, wait time.Duration, err error) {
 func (c *conn) reset() {
 	c.in.segments, c.out.segments = nil, nil
 	c.in.size, c.out.size = 0, 0
-	c.in.end(resetByPeer, time.Now())
-	c.out.end(resetByPeer, time.Now())
+	c.in.end(errReset, time.Now())
+	c.out.end(errReset, time.Now())
 }
 
 // Close implements net.Conn.
@@ -235,7 +235,7 @@ func (c *conn) abandon(silent bool) {
 	}
 	c.shut()
 	if !silent {
-		c.out.end(resetByPeer, time.Now().Add(c.n.delay(c.out.link)))
+		c.out.end(errReset, time.Now().Add(c.n.delay(c.out.link)))
 		return
 	}
 	for peer := range c.n.conns {

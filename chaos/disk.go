@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -100,8 +101,9 @@ const syncTime = 300 * time.Microsecond
 type raftLog struct {
 	mu      sync.Mutex
 	entries map[uint64]*raft.Log
-	first   uint64
-	last    uint64
+	first   uint64    // of entries; 0: there are none
+	last    uint64    // ditto
+	mark    *raft.Log // the record at markIndex
 	values  map[string][]byte
 	history map[uint64]*raft.Log
 	flight  map[int]func(*raftLog) // writes that have begun
@@ -109,6 +111,9 @@ type raftLog struct {
 	each    time.Duration
 	slowed  int
 }
+
+// markIndex is where the record of the log's end lies, behind all entries.
+const markIndex = math.MaxUint64
 
 var errAbsent = errors.New("not found") // raft compares the text
 
@@ -137,7 +142,7 @@ func (l *raftLog) crash(rng *rand.Rand) *raftLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := &raftLog{
-		entries: maps.Clone(l.entries), first: l.first, last: l.last, values: maps.Clone(l.values),
+		entries: maps.Clone(l.entries), first: l.first, last: l.last, mark: l.mark, values: maps.Clone(l.values),
 		history: maps.Clone(l.history),
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.flight)) { // in order, as far as they came
@@ -153,6 +158,9 @@ func (l *raftLog) crash(rng *rand.Rand) *raftLog {
 func (l *raftLog) FirstIndex() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.first == 0 && l.mark != nil {
+		return markIndex, nil
+	}
 	return l.first, nil
 }
 
@@ -160,6 +168,9 @@ func (l *raftLog) FirstIndex() (uint64, error) {
 func (l *raftLog) LastIndex() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.mark != nil {
+		return markIndex, nil
+	}
 	return l.last, nil
 }
 
@@ -167,8 +178,11 @@ func (l *raftLog) LastIndex() (uint64, error) {
 func (l *raftLog) GetLog(index uint64, into *raft.Log) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e, ok := l.entries[index]
-	if !ok {
+	e := l.entries[index]
+	if index == markIndex {
+		e = l.mark
+	}
+	if e == nil {
 		return raft.ErrLogNotFound
 	}
 	*into = *e
@@ -187,6 +201,10 @@ func (l *raftLog) StoreLogs(entries []*raft.Log) error {
 	}
 	return l.write(func(l *raftLog) {
 		for _, e := range kept {
+			if e.Index == markIndex {
+				l.mark = e
+				continue
+			}
 			l.entries[e.Index] = e
 			l.history[e.Index] = e
 			l.last = max(l.last, e.Index)
@@ -202,11 +220,14 @@ func (l *raftLog) StoreLogs(entries []*raft.Log) error {
 func (l *raftLog) DeleteRange(lo, hi uint64) error {
 	return l.write(func(l *raftLog) {
 		atEnd := hi >= l.last
-		for i := lo; i <= hi; i++ {
+		for i := lo; i <= min(hi, l.last); i++ {
 			delete(l.entries, i)
 			if atEnd {
 				delete(l.history, i)
 			}
+		}
+		if hi == markIndex {
+			l.mark = nil
 		}
 		l.first, l.last = 0, 0
 		for i := range l.entries {

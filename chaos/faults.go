@@ -52,19 +52,32 @@ func (i *injector) one(f Fault) {
 	i.acted[f.Kind]++
 }
 
-const leaderWait = 20 * time.Second // for a leader to do something to
+const waitLimit = 20 * time.Second // for what a fault needs to be there, such as a leader
 
 // resolve finds the leader's name.
 func (i *injector) resolve(on []string) []string {
 	if on[0] != leaderName {
 		return on
 	}
-	for end := time.Now().Add(leaderWait); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if s := i.c.Leader(); s != nil && s.now() != nil {
-			return []string{s.Name}
+	var leader *Server
+	waitFor(func() bool {
+		leader = i.c.Leader()
+		return leader != nil && leader.now() != nil
+	})
+	if leader == nil {
+		return nil
+	}
+	return []string{leader.Name}
+}
+
+// waitFor waits until something is so, for a bounded time.
+func waitFor(is func() bool) bool {
+	for end := time.Now().Add(waitLimit); !is(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // begin starts a fault and returns what ends it and tells whether it acted.
@@ -95,7 +108,11 @@ func (i *injector) begin(f Fault) (end func() bool) {
 	case ClockStep:
 		s := i.c.Server(f.On[0])
 		before := s.SetClock(f.By)
-		return func() bool { return s.SetClock(0) > before }
+		return func() bool {
+			acted := waitFor(func() bool { return s.clockReads() > before })
+			s.SetClock(0)
+			return acted
+		}
 	case SlowDisk:
 		return i.slowDisk(i.c.Server(f.On[0]), f.By)
 	case HangWorker:
@@ -113,7 +130,9 @@ func (i *injector) down(f Fault) (end func() bool) {
 	servers := func(how func(*Server) bool) func() bool {
 		acted := true
 		for _, name := range f.On {
-			acted = how(i.c.Server(name)) && acted
+			s := i.c.Server(name)
+			waitFor(func() bool { return s.now() != nil }) // one that ended itself comes back
+			acted = how(s) && acted
 		}
 		return func() bool {
 			for _, n := range i.perm(len(f.On)) {

@@ -139,7 +139,7 @@ func (n *Network) Open(host string) *Port {
 	defer n.mu.Unlock()
 	for c := range n.conns {
 		if c.remote.host == host && c.orphan {
-			c.in.end(resetByPeer, time.Now())
+			c.in.end(errReset, time.Now())
 		}
 	}
 	p := &Port{n: n, host: host, down: make(chan struct{}), listeners: map[string]*listener{}}
@@ -149,7 +149,7 @@ func (n *Network) Open(host string) *Port {
 	return p
 }
 
-var resetByPeer = &net.OpError{Op: "read", Net: "sim", Err: syscall.ECONNRESET}
+var errReset = &net.OpError{Op: "read", Net: "sim", Err: syscall.ECONNRESET}
 
 // Close ends the port with all its connections and listeners: at once for its
 // process. Peers see resets, or nothing if it goes silently, as when the power

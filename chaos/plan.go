@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 )
@@ -61,38 +60,41 @@ var kinds = []Kind{
 const (
 	quietStart = 3 * time.Second  // before the first fault
 	quietEnd   = 5 * time.Second  // after the last
+	calm       = 3 * time.Second  // between two faults of the same
+	meanGap    = 4 * time.Second  // between the begins of any two, drawn from 0 up to this
 	leaderName = "leader"         // in Fault.On
 	longest    = 14 * time.Second // a fault: beyond the lease's 10 s and what is waited beyond it
 	maxOffset  = 400 * time.Millisecond
+	clockLook  = 11 * time.Second // within which the leader looks at every server's wall clock
 )
 
 // NewPlan draws a plan.
 func NewPlan(seed uint64, length time.Duration) Plan {
-	rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a plan has to be repeatable
+	rng := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{Seed: seed, Servers: 3, Workers: 3, Callers: 4, Length: length}
-	busy := map[string]time.Duration{} // until when a host is taken by a fault
-	for at := quietStart; ; at += time.Duration(rng.Int64N(int64(8 * time.Second))) {
+	busy := map[string]time.Duration{} // until when something is taken by a fault
+	for at := quietStart; at < length; at += time.Duration(rng.Int64N(int64(meanGap))) {
 		f := p.draw(rng, at)
-		if f.At+f.For+quietEnd > length {
-			return p
+		if end := f.At + f.For; busy[f.takes()] <= at && end+quietEnd <= length {
+			busy[f.takes()] = end + calm
+			p.Faults = append(p.Faults, f)
 		}
-		if slices.ContainsFunc(f.On, func(h string) bool { return busy[h] > at }) {
-			continue // one fault at a time on a host
-		}
-		for _, h := range f.On {
-			busy[h] = f.At + f.For + time.Second
-			if h == leaderName || isServer(h) { // whoever leads is one of the servers
-				for _, s := range append(p.servers(), leaderName) {
-					busy[s] = max(busy[s], f.At+f.For/2+time.Second)
-				}
-				busy[leaderName] = max(busy[leaderName], f.At+f.For+time.Second)
-			}
-		}
-		p.Faults = append(p.Faults, f)
 	}
+	return p
 }
 
-func isServer(host string) bool { return strings.HasPrefix(host, "s") }
+// takes names what a fault has for itself: faults of servers come one after the
+// other, since three bear one at a time; those of a worker, of clocks and of
+// delays happen beside them.
+func (f Fault) takes() string {
+	switch f.Kind {
+	case WorkerCut, KillWorker, PowerWorker, StopWorker, HangWorker:
+		return f.On[0]
+	case ClockStep, Delay:
+		return string(f.Kind)
+	}
+	return "servers"
+}
 
 func (p Plan) servers() []string { return names("s", p.Servers) }
 func (p Plan) workers() []string { return names("w", p.Workers) }
@@ -120,14 +122,20 @@ func (p Plan) draw(rng *rand.Rand, at time.Duration) Fault {
 	switch f.Kind {
 	case OneWay, OneWayBack, Bridge:
 		f.On = []string{leaderName}
-	case Delay, PowerAll:
+	case PowerAll:
+		f.On = p.servers()
+	case Delay:
 		f.On = p.servers()
 		f.By = 5*time.Millisecond + time.Duration(rng.Int64N(int64(60*time.Millisecond))).Round(time.Millisecond)
 	case WorkerCut, KillWorker, PowerWorker, StopWorker, HangWorker:
 		f.On = []string{workers[rng.IntN(len(workers))]}
 	case ClockStep:
 		f.On = one
-		f.By = time.Duration(rng.Int64N(int64(2*maxOffset))-int64(maxOffset)).Round(time.Millisecond) | 1<<20 // never 0
+		f.For += clockLook
+		f.By = time.Duration(1+rng.Int64N(maxOffset.Milliseconds())) * time.Millisecond
+		if rng.IntN(2) == 0 {
+			f.By = -f.By
+		}
 	case SlowDisk:
 		f.On = one
 		f.By = 10*time.Millisecond + time.Duration(rng.Int64N(int64(200*time.Millisecond))).Round(time.Millisecond)

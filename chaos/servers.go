@@ -145,6 +145,12 @@ func (s *Server) SetClock(offset time.Duration) (reads int) {
 	return s.reads
 }
 
+func (s *Server) clockReads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
 // Disk returns the server's present disk.
 func (s *Server) Disk() *Disk {
 	s.mu.Lock()

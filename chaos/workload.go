@@ -17,7 +17,7 @@ import (
 
 // The load: what callers do, and how fast.
 const (
-	thinkTime   = 400 * time.Millisecond // mean pause of a caller between two calls
+	thinkTime   = 600 * time.Millisecond // mean pause of a caller between two calls
 	longestWait = 25 * time.Second       // delay of a task
 	callLimit   = 40 * time.Second       // for one call with its repetitions
 	clientHost  = "client"               // where callers are; no fault reaches it
