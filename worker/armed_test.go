@@ -55,6 +55,9 @@ func inBubbleAhead(t *testing.T, ahead time.Duration, test func(t *testing.T, b 
 	})
 }
 
+// pass lets the bubble's time pass.
+func (b *arming) pass(d time.Duration) { time.Sleep(d) }
+
 // in makes a dispatch that is due after a time, by the cluster's clock.
 func (b *arming) in(d time.Duration, change ...func(*rpc.DispatchItem)) rpc.DispatchItem {
 	item := b.item(handler("note"), change...)
@@ -246,7 +249,9 @@ func TestDrainGivesArmedAttemptsBack(t *testing.T) {
 func TestArmedAttemptsAreBounded(t *testing.T) {
 	t.Parallel()
 	tb := newTable(1)
-	armed := func(n int) *attempt { return &attempt{item: rpc.DispatchItem{Ref: refOf(n), DueMS: int64(n * 7919 % 1000)}} }
+	armed := func(n int) *attempt {
+		return &attempt{item: rpc.DispatchItem{Ref: refOf(n), DueMS: int64(n * 7919 % 1000)}}
+	}
 	for i := range maxArmed {
 		if v, _ := tb.accept(armed(i), true); v != verdictArmed {
 			t.Fatalf("the %dth: verdict %d", i, v)

@@ -33,7 +33,7 @@ func TestEachResultOfABatchHasItsVerdict(t *testing.T) {
 			return reply
 		}
 		b.dispatch(items...)
-		time.Sleep(10 * time.Second)
+		b.pass(10 * time.Second)
 		got := map[rpc.Ref]int{}
 		for len(b.finished) > 0 {
 			got[(<-b.finished).Ref]++
@@ -69,7 +69,7 @@ func TestResultsThatWaitLeaveTogether(t *testing.T) {
 			items = append(items, b.in(time.Second+time.Duration(i)*time.Millisecond))
 		}
 		b.dispatch(items...)
-		time.Sleep(5 * time.Second)
+		b.pass(5 * time.Second)
 		if s := b.w.Stats(); s.Owed != 0 || s.Finished != 200 {
 			t.Errorf("got %+v", s)
 		}
