@@ -62,7 +62,7 @@ func (a *apply) give(old, t *Task, w *Worker) {
 		a.key = a.key.attempt(t.Ref(), t.Attempt-MaxAttempts)
 		a.delete(a.key)
 	}
-	a.event(Event{Kind: EventAssigned, Task: t, Worker: t.Worker, Token: t.Token})
+	a.event(Event{Kind: EventAssigned, Task: t, Worker: t.Worker, Token: t.Token, JobVersion: at.JobVersion})
 }
 
 // assignable checks that what the leader saw when it decided still holds.

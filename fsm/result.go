@@ -70,5 +70,6 @@ type Event struct {
 	Worker  string
 	Token   job.Token
 
+	JobVersion     uint64 // of EventAssigned: of the task's job
 	Namespace, Job string // of EventJobChanged
 }

@@ -360,3 +360,31 @@ func TestArmingUnderRandomLoad(t *testing.T) {
 		})
 	}
 }
+
+// The event of an assign comes after a session was settled by a state that holds
+// the assign already: it is sent once.
+func TestAnAssignThatTheSessionKnowsIsNotSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newHooked(t)
+		w := c.worker("w1", 1, 0)
+		h.set(func(cmd fsm.Command, done func(fsm.Result, error)) bool {
+			if _, ok := cmd.(fsm.RegisterWorker); !ok {
+				return false
+			}
+			go func() {
+				res := c.apply(cmd)
+				c.sched.inbox.put(func(*loop) { time.Sleep(10 * time.Millisecond) }) // a turn that takes long
+				time.Sleep(5 * time.Millisecond)
+				done(res, nil)
+				b, _ := fsm.EncodeCommand(fsm.Submit{Namespace: job.DefaultNamespace, Tasks: []job.TaskSpec{handler(0)}})
+				c.apply(fsm.SubmitNow{Term: c.term, Workers: []fsm.WorkerLife{{Name: "w1", Boot: "b1"}}, To: []int{1}, Submit: b})
+			}()
+			return true
+		})
+		w.mustConnect()
+		time.Sleep(time.Second)
+		if seen := w.seen(); len(seen) != 1 || seen[0].again {
+			t.Errorf("the attempt was sent as %v, want once", seen)
+		}
+	})
+}

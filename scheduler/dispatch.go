@@ -9,30 +9,42 @@ import (
 
 // dispatch appends what a worker needs to run a task's current attempt.
 func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch {
-	d := Dispatch{Task: *t}
-	d.Policy, d.Executor, d.JobVersion = l.assignedWith(r, t)
+	policy, executor, version := l.assignedWith(r, t)
+	return append(items, newDispatch(r, t, policy, executor, version))
+}
+
+func newDispatch(r fsm.Reader, t *fsm.Task, p job.Policy, x job.Executor, version uint64) Dispatch {
+	d := Dispatch{Task: *t, Policy: p, Executor: x, JobVersion: version}
 	if body, ok := fsm.BodyOf(r, t); ok {
 		d.Payload = body.Payload
 		if t.Job == "" {
 			d.Executor = body.Executor
 		}
 	}
-	return append(items, d)
+	return d
 }
 
 // assignedWith is policy as of the version that the current attempt was assigned
 // with. Its job may have changed since, and what runs, what is recorded and how
 // long the leader waits for it must be of one version.
 func (l *loop) assignedWith(r fsm.Reader, t *fsm.Task) (job.Policy, job.Executor, uint64) {
-	policy, executor, version := l.policy(r, t)
 	if t.Job == "" {
-		return policy, executor, version
+		return l.policy(r, t)
 	}
 	at, ok := fsm.GetAttempt(r, t.Ref(), t.Attempt)
-	if !ok || at.JobVersion == version {
+	if !ok {
+		return l.policy(r, t)
+	}
+	return l.ofVersion(r, t, at.JobVersion)
+}
+
+// ofVersion is policy as of a version of the task's job.
+func (l *loop) ofVersion(r fsm.Reader, t *fsm.Task, of uint64) (job.Policy, job.Executor, uint64) {
+	policy, executor, version := l.policy(r, t)
+	if t.Job == "" || of == version {
 		return policy, executor, version
 	}
-	j, ok := fsm.GetJobVersion(r, t.Namespace, t.Job, at.JobVersion)
+	j, ok := fsm.GetJobVersion(r, t.Namespace, t.Job, of)
 	if !ok {
 		return policy, executor, version
 	}

@@ -49,7 +49,7 @@ func (l *loop) onPending(t *fsm.Task) {
 	l.due.hold(it)
 	var s shape
 	if t.Job != "" {
-		r, release := l.cfg.State.Read()
+		r, release := l.read()
 		s = l.shape(r, t)
 		release()
 	} else {
@@ -66,10 +66,16 @@ func (l *loop) onPending(t *fsm.Task) {
 func (l *loop) onAssigned(e *fsm.Event) {
 	ref := e.Task.Ref()
 	l.due.forget(ref)
-	r, release := l.cfg.State.Read()
+	r, release := l.read()
 	defer release()
 	w := l.worker(r, e.Worker)
 	a := w.active[ref]
+	if l.at <= w.settled { // whatever has become of it, settle knew
+		if a != nil && a.ref.Token.IsZero() {
+			w.drop(a)
+		}
+		return
+	}
 	if a != nil && !a.ref.Token.IsZero() && a.ref.Token != e.Token {
 		w.drop(a)
 		a = nil
@@ -82,7 +88,9 @@ func (l *loop) onAssigned(e *fsm.Event) {
 		}
 	}
 	a.ref.Token, a.attempt = e.Token, e.Task.Attempt
-	l.send(w, l.appendDispatch(nil, r, ref, e.Token)) // not, if it has ended meanwhile
+	// No later entry can have ended it: nobody but settle has sent it yet.
+	policy, executor, version := l.ofVersion(r, e.Task, e.JobVersion)
+	l.send(w, []Dispatch{newDispatch(r, e.Task, policy, executor, version)})
 }
 
 func (l *loop) onRunning(e *fsm.Event) {
@@ -93,8 +101,8 @@ func (l *loop) onRunning(e *fsm.Event) {
 	ref := e.Task.Ref()
 	if a := w.active[ref]; a != nil && a.ref.Token == e.Token {
 		a.running = true
-		r, release := l.cfg.State.Read()
-		l.armBackstop(r, w, ref)
+		r, release := l.read()
+		l.armBackstop(r, w, e.Task)
 		release()
 	}
 }
@@ -157,7 +165,7 @@ func (l *loop) onCancelWanted(e *fsm.Event) {
 }
 
 func (l *loop) onWorkerChanged(name string) {
-	r, release := l.cfg.State.Read()
+	r, release := l.read()
 	defer release()
 	w := l.worker(r, name)
 	rec, ok := fsm.GetWorker(r, name)

@@ -239,7 +239,7 @@ func TestADeadSessionIsNotAttached(t *testing.T) {
 			time.Sleep(commitDelay / 2)
 			close(gone)
 		}()
-		_, err := c.sched.Attach(context.Background(), &link{dead, gone}, Hello{
+		_, err := c.sched.Attach(context.Background(), &link{m: dead, gone: gone}, Hello{
 			Worker: fsm.RegisterWorker{Name: "w1", Boot: "b1", Slots: 1}, Offers: []string{"handler:work"},
 		})
 		if err == nil {

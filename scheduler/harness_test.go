@@ -251,7 +251,7 @@ func (m *model) connect() error {
 	m.mu.Unlock()
 	sched := m.c.sched
 	sent := time.Now()
-	if _, err := sched.Attach(context.Background(), &link{m, gone}, h); err != nil {
+	if _, err := sched.Attach(context.Background(), &link{m: m, gone: gone, sent: sent}, h); err != nil {
 		return err
 	}
 	m.renewed(sent)
@@ -274,7 +274,9 @@ func (m *model) connect() error {
 func (m *model) renewed(sent time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lease = sent.Add(10 * time.Second)
+	if until := sent.Add(10 * time.Second); until.After(m.lease) {
+		m.lease = until
+	}
 }
 
 func (m *model) free() int {
@@ -335,6 +337,7 @@ func (m *model) seen() []start {
 type link struct {
 	m    *model
 	gone chan struct{}
+	sent time.Time // when the hello was
 }
 
 // Gone implements Session.
@@ -353,6 +356,7 @@ func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
 // Dispatch implements Session.
 func (k *link) Dispatch(_ uint64, items []Dispatch) {
 	m := k.m
+	m.renewed(k.sent) // a worker reads the welcome first
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range items {

@@ -112,7 +112,7 @@ func (l *loop) notLost(worker string, refs []fsm.AttemptRef) {
 
 // goesOn returns how long an attempt may run on after its lease has ended.
 func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
-	r, release := l.cfg.State.Read()
+	r, release := l.read()
 	defer release()
 	t, ok := fsm.GetTask(r, ref)
 	if !ok {
@@ -127,13 +127,12 @@ func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
 
 // armBackstop notes when the leader itself asks for the end of an attempt that
 // its worker should have ended: after time-out, grace and backstopMargin.
-func (l *loop) armBackstop(r fsm.Reader, w *workerState, ref fsm.TaskRef) {
-	a := w.active[ref]
-	t, ok := fsm.GetTask(r, ref)
-	if a == nil || !ok {
+func (l *loop) armBackstop(r fsm.Reader, w *workerState, t *fsm.Task) {
+	a := w.active[t.Ref()]
+	if a == nil {
 		return
 	}
-	policy, _, _ := l.assignedWith(r, &t)
+	policy, _, _ := l.assignedWith(r, t)
 	if timeout := policy.TimeoutOrDefault().Std(); timeout > 0 {
 		a.backstop = l.cfg.Mono() + timeout + policy.GraceOrDefault().Std() + backstopMargin
 	}

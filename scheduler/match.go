@@ -119,7 +119,7 @@ func (l *loop) assign(items []fsm.AssignItem, ahead bool) {
 
 func (l *loop) assigned(items []fsm.AssignItem, res fsm.Result, err error) {
 	l.dirty = true
-	r, release := l.cfg.State.Read()
+	r, release := l.read()
 	defer release()
 	for i, it := range items {
 		if err == nil && i < len(res.Assigned) && res.Assigned[i].Err == nil {

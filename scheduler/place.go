@@ -104,7 +104,7 @@ func (l *loop) place(wanted []Wanted) *Placement {
 func (l *loop) wantedShape(w *Wanted) (shape, job.Priority, bool) {
 	policy, offer := job.Policy{Selector: w.Selector, Priority: w.Priority}, w.Offer
 	if w.Job != "" {
-		r, release := l.cfg.State.Read()
+		r, release := l.read()
 		j := l.job(r, w.Namespace, w.Job)
 		release()
 		if j == nil {

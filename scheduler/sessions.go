@@ -78,7 +78,7 @@ func (s *Scheduler) Attach(ctx context.Context, session Session, h Hello) (term 
 }
 
 func (l *loop) attach(session Session, h Hello, reply func(uint64, error)) {
-	r, release := l.cfg.State.Read()
+	r, release := l.read()
 	w := l.worker(r, h.Worker.Name)
 	release()
 	if w.session != nil && w.boot != h.Worker.Boot && !gone(w.session) {
@@ -111,7 +111,7 @@ func (l *loop) attach(session Session, h Hello, reply func(uint64, error)) {
 
 // attached runs once the registration is committed.
 func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, reply func(uint64, error)) {
-	r, release := l.cfg.State.Read()
+	r, release := l.read()
 	defer release()
 	w := l.worker(r, h.Worker.Name)
 	w.joining = false
@@ -159,6 +159,7 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 	before := maps.Clone(w.active)
 	now := l.cfg.Now()
 	w.clear()
+	w.settled = fsm.ReadInfo(r).Applied
 	for _, a := range before {
 		a.armed = false
 		if a.ref.Token.IsZero() { // its assign is in flight

@@ -22,6 +22,7 @@ type workerState struct {
 	joining  bool                    // its registration is proposed, not yet answered
 	lease    time.Duration           // the longest that a leader granted it
 	outbox   []Dispatch              // to be sent at the end of the turn
+	settled  uint64                  // log index of the state that its session was settled by
 
 	promised   int           // slots held for submits on their way, see Place
 	armed      int           // of active: not yet due, so that they hold no slot
@@ -174,8 +175,8 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 		for _, a := range fsm.ListActive(r, name, maxInbox) {
 			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due}, now)
 			grant(boot{name, a.Boot}, w)
-			if a.Running {
-				l.armBackstop(r, w, a.Ref)
+			if t, ok := fsm.GetTask(r, a.Ref); ok && a.Running {
+				l.armBackstop(r, w, &t)
 			}
 		}
 	}
