@@ -52,6 +52,7 @@ type logStore struct {
 	backend LogBackend
 	self    string
 	index   *logIndex
+	cache   logCache
 	grown   chan struct{} // signalled when the log has grown by a grain
 	rest    uint64        // from here on the file may hold what a truncation has left
 
@@ -188,6 +189,10 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	if first, last := s.index.bounds(); index == 0 || index < first || index > last {
 		return raft.ErrLogNotFound
 	}
+	if cached, ok := s.cache.get(index); ok {
+		*l = *cached
+		return nil
+	}
 	var missing bool
 	err := s.do(fmt.Sprintf("read log entry %d", index), ExitCorruptLog, func() error {
 		*l = raft.Log{}
@@ -230,6 +235,7 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	if err != nil {
 		return err
 	}
+	s.cache.add(sealed)
 	if s.index.appended(sealed...) {
 		select {
 		case s.grown <- struct{}{}:
@@ -261,6 +267,7 @@ func (s *logStore) DeleteRange(lo, hi uint64) error {
 }
 
 func (s *logStore) deleteSuffix(lo, hi uint64) error {
+	s.cache.clear()
 	end := lo - 1
 	if first, _ := s.index.bounds(); lo == first {
 		end = 0 // nothing is left
