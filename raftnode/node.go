@@ -55,8 +55,8 @@ type Config struct {
 	Fatal func(code int, err error)
 
 	ElectionTimeout time.Duration // default 1s; heartbeat time-out equals it
-	SnapshotBytes   int64         // of log between snapshots; default 64 MiB
-	TrailingBytes   int64         // of log kept behind a snapshot; default 16 MiB
+	SnapshotBytes   int64         // of log between snapshots; default 32 MiB
+	TrailingBytes   int64         // of log kept behind a snapshot; default 8 MiB
 	StallLimit      time.Duration // a store call longer than this ends the process; default 5s
 }
 
@@ -147,8 +147,8 @@ func (c Config) complete() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, time.Second)
-	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 64<<20)
-	c.TrailingBytes = cmp.Or(c.TrailingBytes, 16<<20)
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 32<<20)
+	c.TrailingBytes = cmp.Or(c.TrailingBytes, 8<<20)
 	c.StallLimit = cmp.Or(c.StallLimit, 5*time.Second)
 	return c, nil
 }
@@ -276,8 +276,11 @@ func (n *Node) Removed() <-chan struct{} { return n.removed }
 // when there is none.
 func (n *Node) Leader() (name, address string) {
 	_, id := n.raft.LeaderWithID()
-	if id == "" {
+	switch string(id) {
+	case "":
 		return "", ""
+	case n.cfg.Name:
+		return n.cfg.Name, n.cfg.Address
 	}
 	return string(id), n.address(string(id), "")
 }

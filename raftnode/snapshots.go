@@ -20,6 +20,10 @@ const (
 	keepSnapshots = 2
 	// snapshotRetry is how long a failed snapshot is left alone.
 	snapshotRetry = 10 * time.Second
+	// flushesBefore a snapshot make it short: its own flush, which stops apply, has
+	// to write what came during the last of them, and each is shorter than the one
+	// before, since it writes what came during that.
+	flushesBefore = 3
 	// minTrailing is well above the entries in flight: a follower that is just a
 	// few entries behind must never need a snapshot.
 	minTrailing = 64
@@ -198,10 +202,12 @@ func (t *snapshotter) run(ctx context.Context) {
 
 // take makes one snapshot now. It does nothing when there is nothing new.
 func (t *snapshotter) take(ctx context.Context) error {
-	select {
-	case <-t.home.FlushSoon(): // so that the checkpoint, which stops apply, is short
-	case <-ctx.Done():
-		return ctx.Err()
+	for range flushesBefore {
+		select {
+		case <-t.home.FlushSoon():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	rc := t.raft.ReloadableConfig()
 	rc.TrailingLogs = max(t.log.index.trailing(t.trailing), minTrailing)

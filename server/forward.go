@@ -131,13 +131,7 @@ func (s *Server) Read(ctx context.Context, stale bool, fn func(fsm.Reader) error
 
 // leader returns the leader's name and the address to dial it at: gossip knows
 // the present one, Raft's configuration the one it was added with.
-func (s *Server) leader() (name, address string) {
-	name, hint := s.node.Leader()
-	if name == "" {
-		return "", ""
-	}
-	return name, s.address(name, hint)
-}
+func (s *Server) leader() (name, address string) { return s.node.Leader() }
 
 // onPropose commits a command for another server.
 func (s *Server) onPropose(ctx context.Context, r *rpc.Request) (any, error) {
