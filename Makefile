@@ -38,6 +38,13 @@ install: ## install axd into Go's bin directory
 test: build vet ## build, vet, and run all tests with the race detector (PKG=./fsm for one package)
 	go test -race $(PKG)
 	go test -race -tags chaos ./internal/chaosclock
+ifeq ($(PKG),./...)
+	$(MAKE) sim
+endif
+
+.PHONY: sim
+sim: ## live through random faults in virtual time, for 40 s (AXD_SIM_SEED=7 for one plan, AXD_SIM_SEEDS=100 for so many)
+	go test -count=1 ./chaos -run '^TestSimulation$$' -v
 
 .PHONY: check
 check: fmt-check vet lint build cross test ## all that CI runs

@@ -20,6 +20,9 @@ func (c *check) logs() {
 	for _, d := range c.Dumps {
 		end = min(end, d.Applied)
 	}
+	if end == 0 {
+		return
+	}
 	whole := make([]*raft.Log, 0, end)
 	for i := uint64(1); i <= end; i++ {
 		entry := c.entry(i)

@@ -1,0 +1,115 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// at is a moment of a history that is written by hand.
+func at(ms int64) time.Time { return time.UnixMilli(1_000_000 + ms) }
+
+func token(index uint64) job.Token { return job.Token{Index: index} }
+
+// one is a task that ended well: submitted at 0, due at 1000, run from 1001 to
+// 1100 by the token 5.
+func one() (History, string) {
+	t := fsm.Task{
+		Namespace: job.DefaultNamespace, ID: job.NewID(1, 2, 3), State: job.Success, LastToken: token(5), IdempotencyKey: "k",
+	}
+	id := t.ID.String()
+	dump := func(server string) Dump {
+		return Dump{
+			Server: server, Hash: 7, Tasks: map[string]fsm.Task{id: t}, Counts: map[job.State]int64{job.Success: 1},
+			Attempts: map[string][]fsm.Attempt{id: {{Number: 1, Token: token(5), Outcome: job.OutcomeSuccess}}},
+		}
+	}
+	return History{
+		Calls: []Call{
+			{Verb: Submit, Task: id, Key: "k", Delay: time.Second, Begun: at(0), Ended: at(1), State: "scheduled"},
+			{Verb: Look, Task: id, Begun: at(2000), Ended: at(2001), State: "success"},
+		},
+		Attempts: []Attempt{{Task: id, Number: 1, Token: token(5), Worker: "w1", Due: at(1000), Start: at(1001), End: at(1100), OK: true}},
+		Dumps:    []Dump{dump("s1"), dump("s2")},
+	}, id
+}
+
+func TestChecksPassAHistoryThatKeepsThePromises(t *testing.T) {
+	h, _ := one()
+	if found := Check(h, Limits{}); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
+func TestChecksFindEachBrokenPromise(t *testing.T) {
+	task := func(h *History, id string, change func(*fsm.Task)) {
+		for _, d := range h.Dumps {
+			is := d.Tasks[id]
+			change(&is)
+			d.Tasks[id] = is
+		}
+	}
+	again := func(h *History, a Attempt) {
+		first := h.Attempts[0]
+		a.Task, a.Number, a.Worker, a.Due = first.Task, 2, "w2", first.Due
+		h.Attempts = append(h.Attempts, a)
+	}
+	for want, break_ := range map[string]func(h *History, id string){
+		"missing on server s2":     func(h *History, id string) { delete(h.Dumps[1].Tasks, id) },
+		"is not found":             func(h *History, id string) { h.Calls[1].Code = job.CodeNotFound },
+		"was answered with inter":  func(h *History, _ string) { h.Calls[1].Code = job.CodeInternal },
+		"at the end":               func(h *History, id string) { task(h, id, func(t *fsm.Task) { t.State = job.Pending }) },
+		"for a caller and is":      func(h *History, _ string) { h.Calls[1].State = "failed" },
+		"was failed, then success": func(h *History, _ string) { h.Calls[0].State = "failed" },
+		"no worker saw one":        func(h *History, _ string) { h.Attempts[0].OK = false },
+		"that no worker saw":       func(h *History, id string) { h.Dumps[1].Attempts[id][0].Token = token(6) },
+		"counts as a success":      func(h *History, id string) { task(h, id, func(t *fsm.Task) { t.State = job.Failed }) },
+		"started after attempt 1": func(h *History, _ string) {
+			again(h, Attempt{Token: token(4), Start: at(1200), End: at(1300)})
+		},
+		"still ran":            func(h *History, _ string) { again(h, Attempt{Token: token(6), Start: at(1050), End: at(1300)}) },
+		"before it was due":    func(h *History, _ string) { h.Attempts[0].Start = at(999) },
+		"before its delay":     func(h *History, _ string) { h.Attempts[0].Start, h.Attempts[0].Due = at(990), at(990) },
+		"acknowledged with ta": func(h *History, _ string) { h.Calls = append(h.Calls, Call{Verb: Submit, Key: "k", Task: "other"}) },
+		"two bodies": func(h *History, id string) {
+			h.Calls = append(h.Calls, Call{Verb: Submit, Key: "k", Task: id, Body: 1, State: "success"})
+		},
+		"has tasks": func(h *History, id string) {
+			h.Dumps[1].Tasks["other"] = h.Dumps[1].Tasks[id]
+		},
+		"after it was cancelled": func(h *History, id string) {
+			h.Calls = append(h.Calls, Call{Verb: Cancel, Task: id, Begun: at(10), Ended: at(11), State: "cancelled"})
+		},
+		"although it was moved": func(h *History, id string) {
+			h.Calls = append(h.Calls, Call{Verb: Reschedule, Task: id, Begun: at(10), Ended: at(11), State: "scheduled", Due: at(5000)})
+		},
+		"a broken invariant":    func(h *History, _ string) { h.Dumps[0].Broken = []string{"a broken invariant"} },
+		"counts 2 tasks":        func(h *History, _ string) { h.Dumps[0].Counts[job.Success] = 2 },
+		"hold different states": func(h *History, _ string) { h.Dumps[1].Hash = 8 },
+	} {
+		h, id := one()
+		break_(&h, id)
+		if found := strings.Join(Check(h, Limits{}), "\n"); !strings.Contains(found, want) {
+			t.Errorf("a history in which something is %q gave %q", want, found)
+		}
+	}
+}
+
+func TestHeldProcessMayOverlap(t *testing.T) {
+	h, id := one()
+	h.Attempts[0].Frozen, h.Attempts[0].OK, h.Attempts[0].End = true, false, at(9000)
+	h.Attempts = append(h.Attempts, Attempt{Task: id, Number: 2, Token: token(6), Due: at(1000), Start: at(5000), End: at(5001), OK: true})
+	for i := range h.Dumps {
+		is := h.Dumps[i].Tasks[id]
+		is.LastToken = token(6)
+		h.Dumps[i].Tasks[id] = is
+		h.Dumps[i].Attempts[id] = []fsm.Attempt{{Number: 2, Token: token(6), Outcome: job.OutcomeSuccess}}
+	}
+	h.Calls[1].Begun, h.Calls[1].Ended = at(9500), at(9501)
+	if found := Check(h, Limits{}); len(found) > 0 {
+		t.Error(found)
+	}
+}
