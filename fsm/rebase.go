@@ -39,7 +39,7 @@ func NextEpoch(old uint32, nowMS int64) (uint32, error) {
 		return 0, job.Conflict("restore_epoch", "is the highest there is: tokens could not rise any more", fmt.Sprint(old))
 	}
 	seconds := min(max(nowMS/1000, 0), math.MaxUint32)
-	return max(old+1, uint32(seconds)), nil //nolint:gosec // bounded above
+	return max(old+1, uint32(seconds)), nil
 }
 
 // Base is what a rebased state goes on from.

@@ -146,7 +146,7 @@ func (d disk) fits(dir string, need int64) error {
 	if err != nil {
 		return err
 	}
-	if need > int64(min(free, 1<<62)) { //nolint:gosec // bounded
+	if need > int64(min(free, 1<<62)) {
 		return fmt.Errorf("it needs %d bytes, the disk has %d free", need, free)
 	}
 	return nil

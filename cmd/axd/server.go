@@ -16,9 +16,6 @@ import (
 
 func newServer() *cobra.Command {
 	var cfg server.Config
-	var log logging
-	var retention durationFlag
-	var snapshotMiB int64
 	cmd := &cobra.Command{
 		Use: "server", Short: "Run a server", GroupID: "run", Args: noArgs,
 		Long: `Run a server. Three of them hold the tasks together and go on when one dies;
@@ -39,8 +36,34 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
     --http 10.0.0.1:7480 --rpc 10.0.0.1:7481 --gossip 10.0.0.1:7482 \
     --join 10.0.0.1:7482,10.0.0.2:7482,10.0.0.3:7482     # the first of three`,
 	}
+	flags := serverFlags{cfg: &cfg}
+	flags.add(cmd)
+	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
+		tuneMemory()
+		if err := flags.complete(); err != nil {
+			return err
+		}
+		cfg.Version, cfg.Logger = version, flags.log.logger(cmd.ErrOrStderr())
+		s, err := server.New(cfg)
+		if err != nil {
+			return err
+		}
+		return s.Run(ctx)
+	})
+	return cmd
+}
+
+// serverFlags are the settings of a server as flags.
+type serverFlags struct {
+	cfg                              *server.Config
+	log                              logging
+	retention, skew, election, lease durationFlag
+	snapshotMiB                      int64
+}
+
+func (s *serverFlags) add(cmd *cobra.Command) {
+	f, cfg := cmd.Flags(), s.cfg
 	host, _ := os.Hostname()
-	f := cmd.Flags()
 	f.StringVar(&cfg.Name, "name", host, "the server's `name`; keep it over restarts")
 	f.StringVar(&cfg.DataDir, "data-dir", server.DefaultDataDir, "`directory` for the log, the state and snapshots")
 	f.StringVar(&cfg.HTTP, "http", server.DefaultHTTP, "`address` of the API, host:port")
@@ -51,43 +74,36 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	f.BoolVar(&cfg.Insecure, "insecure", false, "allow listeners that other machines can reach")
 	f.StringSliceVar(&cfg.AllowedHosts, "allowed-host", nil,
 		"`names` that requests may carry in their Host header, beside loopback and --http")
-	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", server.DefaultRaftMultiplier, "stretch --election-timeout, 1 to 10; 5 for SD cards and slow links")
-	election := durationFlag(server.DefaultElectionTimeout)
-	f.Var(&election, "election-timeout", "how long a server waits without a leader, 100ms to 10s")
-	var lease durationFlag
-	f.Var(&lease, "lease-ttl", "how long a worker that loses contact may go on (default: 10s, or 6 election time-outs if longer)")
-	skew := durationFlag(server.DefaultMaxClockSkew)
-	f.Var(&skew, "max-clock-skew", "how far a server's wall clock may be off from the others' before it hands leadership over")
-	retention = durationFlag(server.DefaultRetention)
-	f.Int64Var(&snapshotMiB, "snapshot-mib", server.DefaultSnapshotBytes>>20, "make a snapshot whenever Raft's log has grown by so many `MiB`, 1 to 1024")
-	f.Var(&retention, "retention", "how long ended tasks are kept")
+	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", server.DefaultRaftMultiplier,
+		"stretch --election-timeout, 1 to 10; 5 for SD cards and slow links")
+	s.election = durationFlag(server.DefaultElectionTimeout)
+	f.Var(&s.election, "election-timeout", "how long a server waits without a leader, 100ms to 10s")
+	f.Var(&s.lease, "lease-ttl", "how long a worker that loses contact may go on (default: 10s, or 6 election time-outs if longer)")
+	s.skew = durationFlag(server.DefaultMaxClockSkew)
+	f.Var(&s.skew, "max-clock-skew", "how far a server's wall clock may be off from the others' before it hands leadership over")
+	f.Int64Var(&s.snapshotMiB, "snapshot-mib", server.DefaultSnapshotBytes>>20,
+		"make a snapshot whenever Raft's log has grown by so many `MiB`, 1 to 1024")
+	s.retention = durationFlag(server.DefaultRetention)
+	f.Var(&s.retention, "retention", "how long ended tasks are kept")
 	f.Lookup("retention").DefValue = "7d"
-	log.flags(cmd, "info")
-	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
-		tuneMemory()
-		if retention <= 0 {
-			return usage("--retention", "must be more than 0")
-		}
-		if election <= 0 {
-			return usage("--election-timeout", "must be 100ms to 10s")
-		}
-		if snapshotMiB < 1 || snapshotMiB > maxSnapshotMiB {
-			return job.Invalid("--snapshot-mib", "must be 1 to 1024", strconv.FormatInt(snapshotMiB, 10))
-		}
-		cfg.SnapshotBytes = snapshotMiB << 20
-		err := errors.Join(checkDataDir(cfg.DataDir), checkAddresses("--join", cfg.Join...), checkAddresses("--gossip", cfg.Gossip))
-		if err != nil {
-			return err
-		}
-		cfg.ElectionTimeout, cfg.LeaseTTL = time.Duration(election), time.Duration(lease)
-		cfg.MaxClockSkew, cfg.Retention, cfg.Version, cfg.Logger = time.Duration(skew), time.Duration(retention), version, log.logger(cmd.ErrOrStderr())
-		s, err := server.New(cfg)
-		if err != nil {
-			return err
-		}
-		return s.Run(ctx)
-	})
-	return cmd
+	s.log.flags(cmd, "info")
+}
+
+// complete checks what only the flags can tell, and fills the settings in.
+func (s *serverFlags) complete() error {
+	switch {
+	case s.retention <= 0:
+		return usage("--retention", "must be more than 0")
+	case s.election <= 0:
+		return usage("--election-timeout", "must be 100ms to 10s")
+	case s.snapshotMiB < 1 || s.snapshotMiB > maxSnapshotMiB:
+		return job.Invalid("--snapshot-mib", "must be 1 to 1024", strconv.FormatInt(s.snapshotMiB, 10))
+	}
+	cfg := s.cfg
+	cfg.SnapshotBytes = s.snapshotMiB << 20
+	cfg.ElectionTimeout, cfg.LeaseTTL = time.Duration(s.election), time.Duration(s.lease)
+	cfg.MaxClockSkew, cfg.Retention = time.Duration(s.skew), time.Duration(s.retention)
+	return errors.Join(checkDataDir(cfg.DataDir), checkAddresses("--join", cfg.Join...), checkAddresses("--gossip", cfg.Gossip))
 }
 
 const maxSnapshotMiB = 1024 // a restart replays so much of the log
