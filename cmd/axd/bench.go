@@ -148,7 +148,8 @@ hour. A table of the targets comes first, then one JSON line per scenario.`,
 // newBenchWorker is the worker process of the scenarios.
 func newBenchWorker() *cobra.Command {
 	var cfg worker.Config
-	log := logging{}
+	var handler string
+	var log logging
 	cmd := &cobra.Command{
 		Use: "worker", Hidden: true, Args: noArgs, Short: "Run no-op tasks for a scenario; started by axd bench",
 	}
@@ -157,10 +158,11 @@ func newBenchWorker() *cobra.Command {
 	f.StringSliceVar(&cfg.Join, "join", nil, "")
 	f.IntVar(&cfg.Slots, "slots", 0, "")
 	f.StringVar(&cfg.DataDir, "data-dir", "", "")
+	f.StringVar(&handler, "handler", "", "")
 	log.flags(cmd, "warn")
 	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
 		cfg.Version, cfg.DrainTime, cfg.Logger = version, time.Second, log.logger(cmd.ErrOrStderr())
-		return bench.ServeWorker(ctx, cfg, os.Stdin, cmd.OutOrStdout())
+		return bench.ServeWorker(ctx, cfg, handler, os.Stdin, cmd.OutOrStdout())
 	})
 	return cmd
 }

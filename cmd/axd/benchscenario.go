@@ -156,6 +156,7 @@ killed takes to serve again.`,
 	f := cmd.Flags()
 	count(f, &s.Tasks, "tasks", "tasks that wait")
 	count(f, &s.Payload, "payload", "`bytes` of a task's payload")
+	f.IntVar(&s.Snapshot, "snapshot-mib", 0, "`MiB` of log between the servers' snapshots (default: theirs)")
 	f.Var((*rate)(&s.Probe.Rate), "probe-rate", "tasks due a second that show how late others start")
 	spanFlag(f, &s.Probe.Time, "probe-seconds", "over how long they come due")
 	return b.scenario(cmd, func() bench.Scenario { return s })

@@ -5,7 +5,12 @@ func All() []Scenario {
 	return []Scenario{
 		DefaultIngest, Ingest{Tasks: 100_000, Batch: 1, Callers: 64, Payload: 100},
 		DefaultImmediate, DefaultLateness, DefaultDrain, DefaultCommands, DefaultIdle, DefaultFailover, DefaultFootprint,
-		Footprint{Tasks: 10_000_000, Payload: DefaultFootprint.Payload, Probe: DefaultFootprint.Probe},
+		DefaultFootprint.with(10_000_000),
 		DefaultSoak,
 	}
+}
+
+func (s Footprint) with(tasks int) Footprint {
+	s.Tasks = tasks
+	return s
 }

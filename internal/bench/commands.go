@@ -44,7 +44,7 @@ func (s Commands) run(ctx context.Context, e *env, r *Result) error {
 		return err
 	}
 	e.say("commands: running %d shell commands over %s", total, s.Time)
-	begin := time.Now().Add(aheadLeast).Truncate(time.Millisecond)
+	begin := time.Now().Add(e.opts.Lead).Truncate(time.Millisecond)
 	batch := make([]client.SubmitRequest, total)
 	dues := make([]int64, total)
 	for n := range batch {

@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -26,21 +28,28 @@ const (
 
 // Options are what all scenarios share. Zero values take the defaults.
 type Options struct {
-	Bin     string   // the axd binary
-	Dir     string   // where data goes; default: a new directory in os.TempDir, removed afterwards
-	Addr    []string // API addresses of a running cluster; default: own servers are started
-	Workers int      // no-op workers; default 2
-	Slots   int      // of each; default 1000
-	Spool   bool     // workers keep results on disk until they are acknowledged
+	Bin  string   // the axd binary
+	Dir  string   // where data goes; default: a new directory in os.TempDir, removed afterwards
+	Addr []string // API addresses of a running cluster; default: own servers are started
+	// Cluster is one whose servers the caller has started, and ends. Default: own
+	// servers are started, with the flags that the scenario wants.
+	Cluster *process.Cluster
+	Workers int  // no-op workers; default 2
+	Slots   int  // of each; default 1000
+	Spool   bool // workers keep results on disk until they are acknowledged
 	// ViaLeader sends all requests to the leader. Default: callers are spread
 	// over the servers, so that two of three requests are forwarded.
 	ViaLeader bool
-	Progress  io.Writer // for people
+	Lead      time.Duration // from a submission to the first due time, at least; default 4s
+	Settle    time.Duration // for what a start or a load leaves to the background; default 5s
+	Progress  io.Writer     // for people
 }
 
 const (
 	defaultWorkers = 2
 	defaultSlots   = 1000
+	defaultLead    = 4 * time.Second // workers are told of a task about 3s ahead
+	defaultSettle  = 5 * time.Second
 )
 
 // needs says what a scenario stands on.
@@ -66,14 +75,15 @@ type env struct {
 	opts    Options
 	dir     string
 	cluster *process.Cluster // nil with Options.Addr
-	group   *process.Group
+	group   *process.Group   // workers
+	servers *process.Group   // nil where they are not the bench's own
 	workers []*noopWorker
 	plain   []*process.Process // ordinary workers
 	addr    []string           // as the load takes them
 	join    string
 	monitor *monitor // nil with Options.Addr
 	admin   *client.Client
-	unique  string // makes names of this run differ from those of others
+	unique  string // makes the names of this run differ from those of others on the same cluster
 	phases  int
 }
 
@@ -125,12 +135,10 @@ func Run(ctx context.Context, opts Options, s Scenario) (r *Result, err error) {
 }
 
 func newEnv(opts Options) (*env, error) {
-	if opts.Workers == 0 {
-		opts.Workers = defaultWorkers
-	}
-	if opts.Slots == 0 {
-		opts.Slots = defaultSlots
-	}
+	opts.Workers = cmp.Or(opts.Workers, defaultWorkers)
+	opts.Slots = cmp.Or(opts.Slots, defaultSlots)
+	opts.Lead = cmp.Or(opts.Lead, defaultLead)
+	opts.Settle = cmp.Or(opts.Settle, defaultSettle)
 	if opts.Progress == nil {
 		opts.Progress = io.Discard
 	}
@@ -140,7 +148,7 @@ func newEnv(opts Options) (*env, error) {
 	}
 	e := &env{
 		console: newConsole(opts.Progress), opts: opts, dir: dir, addr: opts.Addr,
-		unique: strconv.FormatInt(time.Now().UnixMilli(), 36),
+		unique: strings.ToLower(rand.Text()[:8]),
 	}
 	if memory, err := process.InMemory(dir); err == nil && memory && len(opts.Addr) == 0 {
 		e.say("%s lies in memory, where a sync costs nothing: the figures are not those of a disk; see --dir", dir)
@@ -152,12 +160,12 @@ func newEnv(opts Options) (*env, error) {
 func (e *env) start(ctx context.Context, n needs) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
-	if len(e.opts.Addr) == 0 {
+	if e.group = process.NewGroup(false); e.opts.Cluster != nil {
+		e.useServers(e.opts.Cluster)
+	} else if len(e.opts.Addr) == 0 {
 		if err := e.startServers(ctx, n); err != nil {
 			return err
 		}
-	} else {
-		e.group = process.NewGroup(false)
 	}
 	if e.admin, err = client.New(client.Config{Addresses: e.addr, RetryTime: retryTime}); err != nil {
 		return err
@@ -174,13 +182,18 @@ func (e *env) start(ctx context.Context, n needs) (err error) {
 	return err
 }
 
-func (e *env) startServers(ctx context.Context, n needs) (err error) {
-	e.cluster, err = process.New(process.Config{Bin: e.opts.Bin, Dir: e.dir, ServerArgs: n.serverArgs})
+func (e *env) startServers(ctx context.Context, n needs) error {
+	c, err := process.New(process.Config{Bin: e.opts.Bin, Dir: e.dir, ServerArgs: n.serverArgs})
 	if err != nil {
 		return err
 	}
-	e.group, e.addr, e.join = e.cluster.Group, e.cluster.HTTP(), e.cluster.Join()
-	return e.cluster.StartServers(ctx)
+	e.servers = c.Group
+	e.useServers(c)
+	return c.StartServers(ctx)
+}
+
+func (e *env) useServers(c *process.Cluster) {
+	e.cluster, e.addr, e.join = c, c.HTTP(), c.Join()
 }
 
 // findServers orders the addresses as the load uses them, and learns where a
@@ -209,7 +222,7 @@ func (e *env) startNoop(ctx context.Context) error {
 	var names []string
 	for i := range e.opts.Workers {
 		name := fmt.Sprintf("bench-%s-%d", e.unique, i+1)
-		w, err := startNoop(e.group, e.opts.Bin, e.dir, name, e.join, e.opts.Slots, e.opts.Spool)
+		w, err := e.startNoopWorker(name)
 		if err != nil {
 			return err
 		}
@@ -253,8 +266,10 @@ func (e *env) close(failed bool) error {
 	for _, w := range e.workers {
 		w.close()
 	}
-	if e.group != nil {
-		e.group.Close()
+	for _, g := range []*process.Group{e.group, e.servers} {
+		if g != nil {
+			g.Close()
+		}
 	}
 	if failed {
 		e.say("logs and data are kept in %s", e.dir)

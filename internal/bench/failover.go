@@ -11,20 +11,21 @@ import (
 // submitted.
 type Failover struct {
 	Kills int
-	Rate  float64 // tasks due a second, and as many submitted
+	Rate  float64       // tasks due a second, and as many submitted
+	Ahead time.Duration // from a task's submission to its due time: well above an outage
+	Every time.Duration // from kill to kill, at least
+	// Writes a second, beside the tasks, that show whether writes are accepted.
+	Writes float64
 }
 
 // DefaultFailover is what the promise speaks of.
-var DefaultFailover = Failover{Kills: 10, Rate: 200}
+var DefaultFailover = Failover{Kills: 10, Rate: 200, Ahead: 15 * time.Second, Every: 8 * time.Second, Writes: 50}
 
 // The course of one kill.
 const (
-	failoverAhead = 15 * time.Second       // from a task's submission to its due time: well above an outage
-	killEvery     = 8 * time.Second        // from kill to kill, at least
-	restartAfter  = time.Second            // of the killed server, once writes are accepted again
-	outageLimit   = 30 * time.Second       // for writes to be accepted again
-	probeEvery    = 20 * time.Millisecond  // a write that shows whether writes are accepted
-	restTime      = 500 * time.Millisecond // without a kill before the first and after the last
+	restartAfter = time.Second            // of the killed server, once writes are accepted again
+	outageLimit  = 30 * time.Second       // for writes to be accepted again
+	restTime     = 500 * time.Millisecond // without a kill before the first and after each
 )
 
 // Name implements Scenario.
@@ -42,15 +43,15 @@ func (s Failover) run(ctx context.Context, e *env, r *Result) error {
 	if err != nil {
 		return err
 	}
-	probes, err := e.startProbes(ctx, probeEvery, 0)
+	probes, err := e.startProbes(ctx, s.Writes, 0)
 	if err != nil {
 		return err
 	}
 	defer probes.stop()
-	load := e.startSteady(ctx, p, s.Rate, failoverAhead)
+	load := e.startSteady(ctx, p, s.Rate, s.Ahead)
 	defer load.stop()
-	e.say("failover: %.0f tasks a second, the first come due in %s", s.Rate, failoverAhead)
-	if err := pause(ctx, failoverAhead+restTime); err != nil {
+	e.say("failover: %.0f tasks a second, the first come due in %s", s.Rate, s.Ahead)
+	if err := pause(ctx, s.Ahead+restTime); err != nil {
 		return err
 	}
 	before := e.spent()
@@ -143,7 +144,7 @@ func (s Failover) kills(ctx context.Context, e *env, probes *probes) ([]span, er
 		if err := e.cluster.AwaitReady(ctx, leader); err != nil {
 			return nil, err
 		}
-		if err := pause(ctx, max(restTime, time.Until(o.from.Add(killEvery)))); err != nil {
+		if err := pause(ctx, max(restTime, time.Until(o.from.Add(s.Every)))); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +210,7 @@ type probes struct {
 
 // startProbes submits tasks that never come due here. A probe that fails tells
 // nothing: its call is not repeated.
-func (e *env) startProbes(ctx context.Context, each time.Duration, payload int) (*probes, error) {
+func (e *env) startProbes(ctx context.Context, rate float64, payload int) (*probes, error) {
 	phase, err := e.newPhase(ctx, 0, payload, true)
 	if err != nil {
 		return nil, err
@@ -223,7 +224,7 @@ func (e *env) startProbes(ctx context.Context, each time.Duration, payload int) 
 	go func() {
 		defer close(b.done)
 		defer closeAll(clients)
-		_, b.err = pace(ctx, stopped, maxNumber, 1/each.Seconds(), func(ctx context.Context, n int, _ time.Time) error {
+		_, b.err = pace(ctx, stopped, maxNumber, rate, func(ctx context.Context, n int, _ time.Time) error {
 			begin := time.Now()
 			if _, err := clients[n%len(clients)].Submit(ctx, after(phase.request(n), far(n))); err == nil {
 				b.ack(span{begin, time.Now()})
@@ -254,22 +255,30 @@ func (b *probes) stop() error {
 func (b *probes) acceptedAfter(ctx context.Context, from time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, outageLimit)
 	defer cancel()
-	seen := 0
-	for {
-		b.mu.Lock()
-		for ; seen < len(b.acks); seen++ {
-			if b.acks[seen].from.After(from) {
-				b.mu.Unlock()
-				return b.acks[seen].to, nil
-			}
+	for seen := 0; ; {
+		var at time.Time
+		if at, seen = b.begunAfter(from, seen); !at.IsZero() {
+			return at, nil
 		}
-		b.mu.Unlock()
 		select {
 		case <-b.fresh:
 		case <-ctx.Done():
 			return time.Time{}, fmt.Errorf("no write was accepted within %s: %w", outageLimit, context.Cause(ctx))
 		}
 	}
+}
+
+// begunAfter looks from an index on for a write that was begun after an instant,
+// and returns when it was acknowledged, or else how far it looked.
+func (b *probes) begunAfter(from time.Time, index int) (acked time.Time, looked int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.acks[index:] {
+		if s.from.After(from) {
+			return s.to, index
+		}
+	}
+	return time.Time{}, len(b.acks)
 }
 
 // missing counts the acknowledged probes that the cluster doesn't have.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/axd-project/axd/chaos/process"
@@ -13,18 +14,19 @@ import (
 // Footprint fills the cluster with waiting tasks and measures what they cost:
 // memory, disk, restarts, snapshots and the punctuality of others.
 type Footprint struct {
-	Tasks   int
-	Payload int // bytes
-	Probe   Lateness
+	Tasks    int
+	Payload  int     // bytes
+	Snapshot int     // MiB of log between snapshots; 0: the servers' default
+	Writes   float64 // a second, while snapshots are awaited
+	Probe    Lateness
 }
 
 // DefaultFootprint is what the promise speaks of.
 var DefaultFootprint = Footprint{
-	Tasks: 1_000_000, Payload: 100, Probe: Lateness{Rate: 1000, Time: 15 * time.Second, Payload: 100},
+	Tasks: 1_000_000, Payload: 100, Writes: 250, Probe: Lateness{Rate: 1000, Time: 15 * time.Second, Payload: 100},
 }
 
 const (
-	settleTime   = 5 * time.Second // after a load, for what it left to the background
 	restartLimit = 2 * time.Minute // for a server to serve again
 
 	// While snapshots are made, writes of some size make the log grow to where
@@ -33,13 +35,19 @@ const (
 	snapshotPayload = 8 << 10                // bytes of each
 	snapshotLimit   = 3 * time.Minute        // for every server to have made one
 	snapshotNear    = 750 * time.Millisecond // around it, a gap between writes may be its work
-	snapshotLook    = 250 * time.Millisecond // between two looks at the servers' counters
+	snapshotLook    = 500 * time.Millisecond // between two looks at the servers' counters
 )
 
 // Name implements Scenario.
 func (Footprint) Name() string { return "footprint" }
 
-func (Footprint) needs() needs { return needs{own: true, noop: true} }
+func (s Footprint) needs() needs {
+	n := needs{own: true, noop: true}
+	if s.Snapshot > 0 {
+		n.serverArgs = []string{"--snapshot-mib", strconv.Itoa(s.Snapshot)}
+	}
+	return n
+}
 
 func (s Footprint) run(ctx context.Context, e *env, r *Result) error {
 	none, err := e.punctuality(ctx, s.Probe)
@@ -62,7 +70,7 @@ func (s Footprint) run(ctx context.Context, e *env, r *Result) error {
 	r.set("tasks", float64(s.Tasks))
 	r.set("tasks_per_s", float64(s.Tasks)/time.Since(start).Seconds())
 	e.cores(r, before)
-	if err := pause(ctx, settleTime); err != nil {
+	if err := pause(ctx, e.opts.Settle); err != nil {
 		return err
 	}
 	r.set("rss_mib_rest", mib(e.monitor.rest()))
@@ -109,7 +117,7 @@ func (s Footprint) complete(ctx context.Context, e *env, r *Result, p *phase) er
 // measures what that does to them.
 func (s Footprint) snapshots(ctx context.Context, e *env, r *Result) error {
 	e.say("footprint: writing until every server makes a snapshot")
-	b, err := e.startProbes(ctx, snapshotProbe, snapshotPayload)
+	b, err := e.startProbes(ctx, s.Writes, snapshotPayload)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,6 @@ type Idle struct{ Time time.Duration }
 // DefaultIdle is what the promise speaks of.
 var DefaultIdle = Idle{Time: 60 * time.Second}
 
-const idleSettle = 5 * time.Second // for what a start leaves behind
-
 // Name implements Scenario.
 func (Idle) Name() string { return "idle" }
 
@@ -20,7 +18,7 @@ func (Idle) needs() needs { return needs{own: true, quiet: true} }
 
 func (s Idle) run(ctx context.Context, e *env, r *Result) error {
 	e.say("idle: watching three servers for %s", s.Time)
-	if err := pause(ctx, idleSettle); err != nil {
+	if err := pause(ctx, e.opts.Settle); err != nil {
 		return err
 	}
 	before, start := e.spent(), time.Now()

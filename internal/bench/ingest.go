@@ -25,10 +25,10 @@ const (
 	farSpread = 24 * time.Hour
 )
 
-// far is the delay of the n-th of total waiting tasks: spread, and not in the
+// far is the delay of the n-th waiting task: spread, and not in the
 // order of submission.
 func far(n int) time.Duration {
-	return farDelay + time.Duration(uint32(n)*2654435761)*farSpread/(1<<32) //nolint:gosec // it scatters
+	return farDelay + time.Duration(uint32(n)*2654435761)*(farSpread>>32) //nolint:gosec // it scatters
 }
 
 // Name implements Scenario.

@@ -23,7 +23,6 @@ const (
 	aheadBatch   = 500
 	aheadCallers = 4
 	aheadRate    = 10_000 // tasks a second that any cluster takes: what the lead is reckoned by
-	aheadLeast   = 4 * time.Second
 )
 
 // Name implements Scenario.
@@ -69,7 +68,7 @@ func (e *env) punctuality(ctx context.Context, s Lateness) (punctual, error) {
 	if err != nil {
 		return m, err
 	}
-	lead := max(aheadLeast, time.Duration(float64(m.total)/aheadRate*float64(time.Second)))
+	lead := max(e.opts.Lead, time.Duration(float64(m.total)/aheadRate*float64(time.Second)))
 	begin := time.Now().Add(lead)
 	step := float64(s.Time) / float64(m.total)
 	e.say("submitting %d tasks that come due evenly over %s", m.total, s.Time)

@@ -34,7 +34,7 @@ type phase struct {
 func (e *env) newPhase(ctx context.Context, total, bytes int, keys bool) (*phase, error) {
 	e.phases++
 	p := &phase{e: e, id: e.phases, job: fmt.Sprintf("bench-%s-%d", e.unique, e.phases), total: total, bytes: bytes, keys: keys}
-	_, err := e.admin.PutJob(ctx, p.job, job.Spec{Executor: job.Executor{Handler: handlerName}})
+	_, err := e.admin.PutJob(ctx, p.job, job.Spec{Executor: job.Executor{Handler: e.handler()}})
 	return p, err
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	usageEvery = 100 * time.Millisecond // between two looks at the processes
-	termEvery  = 500 * time.Millisecond // between two questions who leads
+	termEvery  = time.Second            // between two questions who leads
 )
 
 // monitor watches the bench's own processes.
@@ -19,13 +19,32 @@ type monitor struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 
-	mu       sync.Mutex
-	rssMax   int64 // of any server, at any time
+	mu     sync.Mutex
+	rssMax int64 // of any server, at any time
+	terms  elections
+	rss    [][]int64 // of each server, at each look
+}
+
+// elections counts the terms that came while somebody watched.
+type elections struct {
 	term     uint64
 	excused  int    // kills whose elections are still to be expected
 	needless uint64 // terms that no kill explains
-	changes  uint64 // terms since the start
-	rss      [][]int64
+	all      uint64
+}
+
+// see takes the highest term that a server knows.
+func (e *elections) see(term uint64) {
+	if term <= e.term {
+		return
+	}
+	if e.term > 0 { // else it is the one that the watch began in
+		e.all += term - e.term
+		if e.excused == 0 {
+			e.needless += term - e.term
+		}
+	}
+	e.term = term
 }
 
 // watch looks at the processes until stop, and asks who leads unless quiet.
@@ -75,16 +94,7 @@ func (m *monitor) askTerm(ctx context.Context) {
 	l := m.cluster.Leadership(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.Term <= m.term {
-		return
-	}
-	if m.term > 0 {
-		m.changes += l.Term - m.term
-		if m.excused == 0 {
-			m.needless += l.Term - m.term
-		}
-	}
-	m.term = l.Term
+	m.terms.see(l.Term)
 }
 
 // excuse says that new terms are to be expected until the returned function is
@@ -92,12 +102,12 @@ func (m *monitor) askTerm(ctx context.Context) {
 func (m *monitor) excuse(ctx context.Context) (until func()) {
 	m.askTerm(ctx) // what came before has no excuse
 	m.mu.Lock()
-	m.excused++
+	m.terms.excused++
 	m.mu.Unlock()
 	return func() {
 		m.askTerm(ctx)
 		m.mu.Lock()
-		m.excused--
+		m.terms.excused--
 		m.mu.Unlock()
 	}
 }
@@ -109,8 +119,8 @@ func (m *monitor) stop(ctx context.Context, r *Result) {
 	m.done.Wait()
 	m.look()
 	r.set("rss_mib_max", mib(m.rssMax))
-	r.set("elections", float64(m.changes))
-	r.set("elections_needless", float64(m.needless))
+	r.set("elections", float64(m.terms.all))
+	r.set("elections_needless", float64(m.terms.needless))
 }
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,10 +19,10 @@ import (
 	"github.com/axd-project/axd/worker"
 )
 
-const (
-	handlerName = "noop"
-	reportTime  = 30 * time.Second // for a worker to hand over what it saw
-)
+const reportTime = 30 * time.Second // for a worker to hand over what it saw
+
+// handler is what this run's workers offer, and no others.
+func (e *env) handler() string { return "noop-" + e.unique }
 
 // report is one line of a worker's standard output: the columns of starts,
 // packed little-endian, since a million tasks as JSON numbers would take the
@@ -55,15 +56,15 @@ func (r report) unpack() (*starts, error) {
 }
 
 // ServeWorker is the process behind "axd bench worker": a worker whose handler
-// does nothing but note when it was called. For each line "PHASE" of in it
-// writes what it saw of that phase to out; it ends when in does.
-func ServeWorker(ctx context.Context, cfg worker.Config, in io.Reader, out io.Writer) error {
+// does nothing but note when it was called. For each line of in, the number of
+// a phase, it writes what it saw of that to out; it ends when in does.
+func ServeWorker(ctx context.Context, cfg worker.Config, handler string, in io.Reader, out io.Writer) error {
 	w, err := worker.New(cfg)
 	if err != nil {
 		return err
 	}
 	var seen recorder
-	w.Handle(handlerName, func(_ context.Context, t worker.Task) ([]byte, error) { return nil, seen.note(&t) })
+	w.Handle(handler, func(_ context.Context, t worker.Task) ([]byte, error) { return nil, seen.note(&t) })
 	ctx, cancel := context.WithCancelCause(ctx)
 	asked := make(chan struct{})
 	go func() {
@@ -110,8 +111,8 @@ type noopWorker struct {
 	mu     sync.Mutex
 }
 
-// startNoop starts "axd bench worker".
-func startNoop(g *process.Group, bin, dir, name, join string, slots int, spool bool) (*noopWorker, error) {
+// startNoopWorker starts "axd bench worker".
+func (e *env) startNoopWorker(name string) (*noopWorker, error) {
 	childIn, ask, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -122,13 +123,15 @@ func startNoop(g *process.Group, bin, dir, name, join string, slots int, spool b
 		return nil, errors.Join(err, ask.Close())
 	}
 	defer func() { _ = childOut.Close() }()
-	args := []string{"bench", "worker", "--name", name, "--join", join, "--slots", strconv.Itoa(slots)}
-	if spool {
-		args = append(args, "--data-dir", dir+"/"+name)
+	args := []string{
+		"bench", "worker", "--name", name, "--handler", e.handler(), "--join", e.join, "--slots", strconv.Itoa(e.opts.Slots),
+	}
+	if e.opts.Spool {
+		args = append(args, "--data-dir", filepath.Join(e.dir, name))
 	}
 	w := &noopWorker{ask: ask, answer: answer, lines: bufio.NewReader(answer)}
-	w.Process = g.Add(process.Command{
-		Name: name, Path: bin, Args: args, Log: dir + "/" + name + ".log", Stdin: childIn, Stdout: childOut,
+	w.Process = e.group.Add(process.Command{
+		Name: name, Path: e.opts.Bin, Args: args, Log: filepath.Join(e.dir, name+".log"), Stdin: childIn, Stdout: childOut,
 	})
 	if err := w.Start(); err != nil {
 		w.close()

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strconv"
 
 	"github.com/axd-project/axd/chaos/process"
 )
@@ -15,8 +17,9 @@ func (e *env) startPlain(ctx context.Context) error {
 	for i := range e.opts.Workers {
 		name := fmt.Sprintf("bench-%s-c%d", e.unique, i+1)
 		p := e.group.Add(process.Command{
-			Name: name, Path: e.opts.Bin, Log: e.dir + "/" + name + ".log", Args: []string{
-				"worker", "--name", name, "--data-dir", e.dir + "/" + name, "--join", e.join, "--slots", fmt.Sprint(plainSlots),
+			Name: name, Path: e.opts.Bin, Log: filepath.Join(e.dir, name+".log"), Args: []string{
+				"worker", "--name", name, "--data-dir", filepath.Join(e.dir, name), "--join", e.join,
+				"--slots", strconv.Itoa(plainSlots),
 			},
 		})
 		if err := p.Start(); err != nil {

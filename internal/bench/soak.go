@@ -28,10 +28,9 @@ var DefaultSoak = Soak{
 }
 
 const (
-	soakBatch   = 20              // tasks of one call
-	soakLead    = 2 * time.Second // beyond what the first tasks take to be submitted
-	soakPace    = 5000            // first tasks submitted a second, at least
-	soakMinute  = time.Minute     // that is compared at both ends
+	soakBatch   = 20          // tasks of one call
+	soakPace    = 5000        // first tasks submitted a second, at least
+	soakMinute  = time.Minute // that is compared at both ends
 	diskEvery   = 5 * time.Second
 	soakPayload = 100
 )
@@ -104,7 +103,7 @@ func (s Soak) run(ctx context.Context, e *env, r *Result) error {
 // many there are.
 func (s Soak) prefill(ctx context.Context, e *env, p *phase) (begin time.Time, tasks int, err error) {
 	p.total = int(s.Rate * s.Spread.Seconds() / 2)
-	begin = time.Now().Add(soakLead + time.Duration(float64(p.total)/soakPace*float64(time.Second)))
+	begin = time.Now().Add(e.opts.Lead + time.Duration(float64(p.total)/soakPace*float64(time.Second)))
 	e.say("soak: submitting %d tasks to begin with", p.total)
 	_, err = p.flood(ctx, aheadBatch, aheadCallers, func(n int) client.SubmitRequest {
 		// Of two draws the earlier: the density falls evenly to nothing.
