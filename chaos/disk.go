@@ -208,7 +208,7 @@ func (l *raftLog) StoreLogs(entries []*raft.Log) error {
 			l.entries[e.Index] = e
 			l.history[e.Index] = e
 			l.last = max(l.last, e.Index)
-			if l.first == 0 {
+			if l.first == 0 || e.Index < l.first {
 				l.first = e.Index
 			}
 		}

@@ -322,9 +322,9 @@ func (v survey) nearest() string {
 }
 
 // mayNotLead reports whether the server that made the survey must leave
-// leadership to others, as far as the answers tell. Three clocks tell: who is far
-// from their median must not lead. Of two that differ only an absurd one must
-// not; and where there are no more than two voters, both may.
+// leadership to others, where the answers tell. Three clocks do: who is far from
+// their median must not lead. Of two that differ only an absurd one is known not
+// to; and where there are no more than two voters, both may.
 func (v survey) mayNotLead(limit time.Duration, absurd func(time.Duration) bool) (hold, known bool) {
 	switch {
 	case v.voters == 0:
@@ -337,5 +337,11 @@ func (v survey) mayNotLead(limit time.Duration, absurd func(time.Duration) bool)
 		return false, false
 	}
 	own, other := v.clocks[0].wall, v.clocks[1].wall
-	return (own-other).Abs() > limit && absurd(own) && !absurd(other), true
+	switch {
+	case (own-other).Abs() <= limit || !absurd(own) && absurd(other):
+		return false, true
+	case absurd(own) && !absurd(other):
+		return true, true
+	}
+	return false, false
 }

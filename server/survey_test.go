@@ -132,8 +132,9 @@ func TestWhoMustNotLead(t *testing.T) {
 		{"none agree, not in the middle", surveyOf(3, h, 0, -h), never, true, true},
 		{"of two of three, this one absurd", surveyOf(3, -h, 0), old, true, true},
 		{"of two of three, the other absurd", surveyOf(3, 0, -h), old, false, true},
-		{"of two of three, both absurd", surveyOf(3, -2*h, -h), old, false, true},
-		{"two of three differ, neither absurd", surveyOf(3, 0, h), old, false, true},
+		{"of two of three, both absurd", surveyOf(3, -2*h, -h), old, false, false},
+		{"two of three differ, neither absurd", surveyOf(3, 0, h), old, false, false},
+		{"two of three agree", surveyOf(3, 0, 100*time.Millisecond), old, false, true},
 	} {
 		hold, known := tc.survey.mayNotLead(500*time.Millisecond, tc.absurd)
 		if hold != tc.hold || known != tc.known {
