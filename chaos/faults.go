@@ -1,16 +1,20 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/axd-project/axd/client"
 )
 
 // injector makes a plan's faults happen.
 type injector struct {
-	c   *Cluster
-	rng *rand.Rand
+	c        *Cluster
+	rng      *rand.Rand
+	operator *client.Client
 
 	mu    sync.Mutex
 	acted map[Kind]int
@@ -105,7 +109,7 @@ func (i *injector) begin(f Fault) (end func() bool) {
 	case Resets:
 		return i.weaken(both(f.On, append(others, workers...)), func(k linkKey) { i.c.Net.Break(k.from, k.to, 0.05) },
 			func(k linkKey) { i.c.Net.Break(k.from, k.to, 0) })
-	case ClockStep:
+	case ClockStep, ClockFar:
 		s := i.c.Server(f.On[0])
 		before := s.SetClock(f.By)
 		return func() bool {
@@ -113,6 +117,8 @@ func (i *injector) begin(f Fault) (end func() bool) {
 			s.SetClock(0)
 			return acted
 		}
+	case Transfer:
+		return i.transfer(f.On[0])
 	case SlowDisk:
 		return i.slowDisk(i.c.Server(f.On[0]), f.By)
 	case HangWorker:
@@ -197,6 +203,18 @@ func (i *injector) weaken(links []linkKey, begin, end func(linkKey)) func() bool
 		}
 		return count() > before
 	}
+}
+
+// transfer asks until another server leads: right after other faults there may be
+// none to hand over to.
+func (i *injector) transfer(leader string) (end func() bool) {
+	acted := waitFor(func() bool {
+		ctx, cancel := context.WithTimeout(i.c.ctx, callLimit)
+		defer cancel()
+		to, err := i.operator.TransferLeadership(ctx, "")
+		return err == nil && to.Leader != leader
+	})
+	return func() bool { return acted }
 }
 
 func (i *injector) slowDisk(s *Server, each time.Duration) (end func() bool) {

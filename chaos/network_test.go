@@ -106,7 +106,7 @@ func TestEndsOfConnections(t *testing.T) {
 		send(t, a, "last")
 		_ = a.Close()
 		receive(t, b, "last") // what was sent before arrives
-		if err := read(b); err != io.EOF {
+		if err := read(b); !errors.Is(err, io.EOF) {
 			t.Errorf("after a close: %v", err)
 		}
 		if _, err := b.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {

@@ -44,28 +44,30 @@ const (
 	PowerServer Kind = "power-server" // power off: unsynced data is lost
 	PowerAll    Kind = "power-all"    // all servers at once
 	StopServer  Kind = "stop-server"  // orderly: hands leadership over
+	Transfer    Kind = "transfer"     // of leadership, as an operator asks for it
 	KillWorker  Kind = "kill-worker"
 	PowerWorker Kind = "power-worker"
 	StopWorker  Kind = "stop-worker"
 	HangWorker  Kind = "hang-worker" // cut off, and its handlers don't end
 	ClockStep   Kind = "clock-step"  // a server's wall clock jumps, and back at the end
+	ClockFar    Kind = "clock-far"   // the same, by hours
 	SlowDisk    Kind = "slow-disk"
 )
 
 var kinds = []Kind{
 	Isolate, Isolate, IsolateAll, OneWay, OneWayBack, Deaf, Bridge, Delay, Resets, WorkerCut, KillServer, KillServer, PowerServer,
-	PowerServer, PowerAll, StopServer, StopServer, KillWorker, PowerWorker, StopWorker, HangWorker, ClockStep, SlowDisk,
+	PowerServer, PowerAll, StopServer, StopServer, Transfer, KillWorker, PowerWorker, StopWorker, HangWorker, ClockStep, ClockFar, SlowDisk,
 }
 
 const (
-	quietStart = 3 * time.Second  // before the first fault
-	quietEnd   = 5 * time.Second  // after the last
-	calm       = 3 * time.Second  // between two faults of the same
-	meanGap    = 4 * time.Second  // between the begins of any two, drawn from 0 up to this
-	leaderName = "leader"         // in Fault.On
-	longest    = 14 * time.Second // a fault: beyond the lease's 10 s and what is waited beyond it
-	maxOffset  = 400 * time.Millisecond
-	clockLook  = 11 * time.Second // within which the leader looks at every server's wall clock
+	quietStart = 3 * time.Second        // before the first fault
+	quietEnd   = 5 * time.Second        // after the last
+	calm       = 3 * time.Second        // between two faults of the same
+	meanGap    = 4 * time.Second        // between the begins of any two, drawn from 0 up to this
+	leaderName = "leader"               // in Fault.On
+	longest    = 14 * time.Second       // a fault: beyond the lease's 10 s and what is waited beyond it
+	maxOffset  = 400 * time.Millisecond // of a clock that is allowed to lead
+	clockLook  = 11 * time.Second       // within which the leader looks at every server's wall clock
 )
 
 // NewPlan draws a plan.
@@ -129,10 +131,13 @@ func (p Plan) draw(rng *rand.Rand, at time.Duration) Fault {
 		f.By = 5*time.Millisecond + time.Duration(rng.Int64N(int64(60*time.Millisecond))).Round(time.Millisecond)
 	case WorkerCut, KillWorker, PowerWorker, StopWorker, HangWorker:
 		f.On = []string{workers[rng.IntN(len(workers))]}
-	case ClockStep:
+	case ClockStep, ClockFar:
 		f.On = one
 		f.For += clockLook
 		f.By = time.Duration(1+rng.Int64N(maxOffset.Milliseconds())) * time.Millisecond
+		if f.Kind == ClockFar {
+			f.By *= 10_000
+		}
 		if rng.IntN(2) == 0 {
 			f.By = -f.By
 		}

@@ -93,7 +93,7 @@ func (c *Cluster) live(p Plan, r *Report) error {
 		defer close(calling)
 		l.run(ctx)
 	}()
-	i := &injector{c: c, rng: c.rand(), acted: map[Kind]int{}}
+	i := &injector{c: c, rng: c.rand(), operator: l.clients[0], acted: map[Kind]int{}}
 	i.play(p)
 	<-calling
 	r.Faults = i.summary()
