@@ -1,7 +1,8 @@
 # What axd is built and checked with. `make help` lists the targets.
 #
 # The tests need Go, make and a C compiler (the race detector links C), and no
-# network but loopback. Only `make lint` fetches a tool, once, into .cache/.
+# network but loopback. Only `make lint` and `make bench` fetch a tool, once each,
+# into .cache/.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -11,9 +12,19 @@ PKG     ?= ./...
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
+BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
+BENCHSTAT := .cache/benchstat-$(BENCHSTAT_VERSION)/benchstat
+BASELINE  := internal/bench/testdata/baseline.txt
+MEASURED  := .cache/bench.txt
+# The parts whose speed bounds the whole; PKG=./wheel for one of them.
+PARTS     := ./wheel ./fsm ./store ./raftnode ./scheduler ./rpc ./worker
+MEASURE    = go test -short -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -benchmem \
+	$(if $(filter ./...,$(PKG)),$(PARTS),$(PKG))
+
 FUZZTIME  ?= 10s
-BENCH     ?= .
-BENCHTIME ?= 1s
+BENCH      ?= .
+BENCHTIME  ?= 0.3s
+BENCHCOUNT ?= 6
 CROSS     := arm64 arm
 
 .DEFAULT_GOAL := build
@@ -87,8 +98,18 @@ fuzz: ## run each fuzz test for FUZZTIME (10s)
 	done
 
 .PHONY: bench
-bench: ## run benchmarks (PKG=./wheel BENCH=Add BENCHTIME=1x)
-	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
+bench: $(BENCHSTAT) ## benchmark the parts, compared with the stored baseline (PKG=./wheel BENCH=Add BENCHTIME=1x)
+	$(MEASURE) >$(MEASURED) || { cat $(MEASURED); exit 1; }
+	$(BENCHSTAT) $(wildcard $(BASELINE)) $(MEASURED)
+
+.PHONY: bench-baseline
+bench-baseline: ## benchmark the parts and make that the baseline; on an otherwise idle machine
+	mkdir -p $(dir $(BASELINE))
+	$(MEASURE) >$(BASELINE).new || { cat $(BASELINE).new; rm $(BASELINE).new; exit 1; }
+	mv $(BASELINE).new $(BASELINE)
+
+$(BENCHSTAT):
+	GOBIN='$(CURDIR)/$(dir $(BENCHSTAT))' GOFLAGS= go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
 
 .PHONY: golden
 golden: ## rewrite what the tests compare with, from what the code does now; read the difference

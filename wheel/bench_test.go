@@ -28,7 +28,12 @@ func filled(n int) *Wheel[payload] {
 
 func bySize(b *testing.B, f func(b *testing.B, n int)) {
 	for _, n := range sizes {
-		b.Run(strconv.Itoa(n), func(b *testing.B) { f(b, n) })
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			if testing.Short() && n > 1_000_000 {
+				b.Skip("fills a wheel of ten million anew for every sample")
+			}
+			f(b, n)
+		})
 	}
 }
 
