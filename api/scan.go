@@ -122,7 +122,11 @@ func skipValue(b []byte, i int) int {
 
 // skipString returns the end of the string whose opening quote is at i.
 func skipString(b []byte, i int) int {
-	for i++; i < len(b) && b[i] != '"'; i++ {
+	i++
+	if n := bytes.IndexByte(b[i:], '"'); n >= 0 && bytes.IndexByte(b[i:i+n], '\\') < 0 {
+		return i + n + 1
+	}
+	for ; i < len(b) && b[i] != '"'; i++ {
 		if b[i] == '\\' {
 			i++
 		}

@@ -179,8 +179,17 @@ func BenchmarkCancel(b *testing.B) {
 	})
 }
 
+// benchTask is a task as most are.
+func benchTask() Task {
+	return Task{
+		Namespace: "default", ID: job.NewID(scriptStart, 7, 7), Version: 1, State: job.Pending, Job: "mail",
+		Policy: job.Policy{Priority: job.Normal}, Due: scriptStart + 1000, Created: scriptStart, MaxRetries: 5,
+		IdempotencyKey: "order-1234567", KeyExpiry: scriptStart + 86_400_000, Body: benchPayload,
+	}
+}
+
 func BenchmarkEncodeTask(b *testing.B) {
-	t := fullTask()
+	t := benchTask()
 	c := newCodec()
 	var row []byte
 	b.ReportAllocs()
@@ -190,7 +199,7 @@ func BenchmarkEncodeTask(b *testing.B) {
 }
 
 func BenchmarkDecodeTask(b *testing.B) {
-	t := fullTask()
+	t := benchTask()
 	c := newCodec()
 	row := c.appendTask(nil, &t)
 	b.ReportAllocs()
@@ -200,4 +209,37 @@ func BenchmarkDecodeTask(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkEncodeSubmit and BenchmarkDecodeSubmit carry a batch of keyed tasks.
+func BenchmarkEncodeSubmit(b *testing.B) {
+	s := benchBatch(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := EncodeCommand(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeSubmit(b *testing.B) {
+	encoded, err := EncodeCommand(benchBatch(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := newCodec()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := decodeCommand(c, encoded); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchBatch(b *testing.B) Submit {
+	all := Submit{Namespace: "default"}
+	for _, c := range newBench(b).submit(benchPerEntry, true) {
+		all.Tasks = append(all.Tasks, c.(Submit).Tasks...)
+	}
+	return all
 }
