@@ -177,6 +177,8 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 		h, ok := known[a.AttemptRef]
 		delete(known, a.AttemptRef)
 		switch {
+		case ok && !h.Finished && a.Boot == fsm.RebasedBoot:
+			l.kill(w, entry, KillStale) // the state is of before it, and gives the task another attempt
 		case ok && !h.Finished:
 			l.remind(r, w, entry)
 		case !ok && a.Boot == w.boot:

@@ -152,10 +152,10 @@ func outcomeOf(reason stopReason) job.Outcome {
 	switch reason {
 	case stopTimeout:
 		return job.OutcomeTimeout
-	case stopCancel, stopStale:
+	case stopCancel:
 		return job.OutcomeCancelled
 	}
-	return job.OutcomeLost
+	return job.OutcomeLost // nobody wanted the task to end: where its token counts after all, it is retried
 }
 
 // runAttempt takes an attempt from its slot to its result.

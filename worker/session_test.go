@@ -158,7 +158,7 @@ func TestNewerAttemptWaitsForTheOlderOnesEnd(t *testing.T) {
 		got[f.Ref] = f
 	}
 	first, second := got[older.Ref], got[newer.Ref]
-	if job.Outcome(first.Outcome) != job.OutcomeCancelled || job.Outcome(second.Outcome) != job.OutcomeSuccess {
+	if job.Outcome(first.Outcome) != job.OutcomeLost || job.Outcome(second.Outcome) != job.OutcomeSuccess {
 		t.Errorf("got %+v, then %+v", first, second)
 	}
 }
