@@ -63,8 +63,6 @@ func filled[T any]() (x T) {
 	return x
 }
 
-func fullTask() Task { return filled[Task]() }
-
 // reads checks that what is written and read by hand is what the struct tags
 // describe, for a value with every field set and for one with none.
 func reads[T any](t *testing.T, encodeByHand func(*T) []byte) {

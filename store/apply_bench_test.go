@@ -30,7 +30,7 @@ func newApplyBench(b *testing.B) *applyBench {
 
 // apply applies commands as one entry in one batch, as raftnode does.
 func (x *applyBench) apply(commands ...fsm.Command) []fsm.Result {
-	entry := fsm.Entry{At: 1_800_000_000_000 + int64(x.index)} //nolint:gosec // small
+	entry := fsm.Entry{At: 1_800_000_000_000 + int64(x.index)}
 	for _, c := range commands {
 		b, err := fsm.EncodeCommand(c)
 		if err != nil {
