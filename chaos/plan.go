@@ -73,7 +73,7 @@ const (
 // NewPlan draws a plan.
 func NewPlan(seed uint64, length time.Duration) Plan {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	p := Plan{Seed: seed, Servers: 3, Workers: 3, Callers: 4, Length: length}
+	p := Plan{Seed: seed, Servers: 3, Workers: 3, Callers: 6, Length: length}
 	busy := map[string]time.Duration{} // until when something is taken by a fault
 	for at := quietStart; at < length; at += time.Duration(rng.Int64N(int64(meanGap))) {
 		f := p.draw(rng, at)

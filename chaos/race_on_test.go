@@ -7,6 +7,6 @@ import "time"
 // Under the race detector a run takes about ten times as long, since Pebble then
 // checks itself too: a few short ones, to find races.
 const (
-	simBudget = 15 * time.Second
-	simLength = 45 * time.Second
+	simBudget = 10 * time.Second
+	simLength = 30 * time.Second
 )

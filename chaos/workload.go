@@ -122,12 +122,14 @@ type caller struct {
 func (c *caller) run(ctx context.Context) {
 	for pause(ctx, time.Duration(c.rng.Int64N(int64(2*thinkTime)))) {
 		switch roll := c.rng.IntN(100); {
-		case roll < 60 || len(c.tasks) == 0:
+		case roll < 50 || len(c.tasks) == 0:
 			c.submit()
+		case roll < 60:
+			c.pinch()
 		case roll < 72:
-			c.cancel()
+			c.cancel(c.recent())
 		case roll < 82:
-			c.reschedule()
+			c.reschedule(c.recent())
 		default:
 			c.look()
 		}
@@ -200,6 +202,32 @@ func (c *caller) submit() {
 	}
 }
 
+// armAhead is how long before its due time a task is armed by default: twice the
+// election time-out and a second.
+const armAhead = 3 * time.Second
+
+// pinch moves or cancels a task within milliseconds of the moment at which it is
+// armed, or due.
+func (c *caller) pinch() {
+	r := c.request(c.next())
+	delay := armAhead + time.Duration(c.rng.Int64N(int64(2*time.Second)))
+	r.Delay = new(job.Duration(delay.Truncate(time.Millisecond)))
+	begun := time.Now()
+	id := c.put(c.i, r, 0)
+	if id == "" {
+		return
+	}
+	c.tasks = append(c.tasks, id)
+	at := begun.Add(delay - time.Duration(c.rng.IntN(2))*armAhead)
+	const near = 4 * time.Millisecond
+	time.Sleep(time.Until(at.Add(time.Duration(c.rng.Int64N(int64(2*near))) - near)))
+	if c.rng.IntN(3) == 0 {
+		c.cancel(id)
+	} else {
+		c.reschedule(id)
+	}
+}
+
 // put submits through one of the clients and records the answer.
 func (c *caller) put(through int, r client.SubmitRequest, body int) (id string) {
 	call := Call{Verb: Submit, Key: r.IdempotencyKey, Body: body, Begun: time.Now()}
@@ -224,13 +252,11 @@ func (c *caller) recent() string {
 	return c.tasks[n-1-c.rng.IntN(min(n, 8))]
 }
 
-func (c *caller) cancel() {
-	id := c.recent()
+func (c *caller) cancel(id string) {
 	c.do(Cancel, id, func(ctx context.Context) (client.Task, error) { return c.clients[c.i].Cancel(ctx, id, "sim") })
 }
 
-func (c *caller) reschedule() {
-	id := c.recent()
+func (c *caller) reschedule(id string) {
 	delay := new(job.Duration(time.Duration(c.rng.Int64N(int64(longestWait))).Truncate(time.Millisecond)))
 	c.do(Reschedule, id, func(ctx context.Context) (client.Task, error) {
 		return c.clients[c.i].Reschedule(ctx, id, client.RescheduleRequest{Delay: delay})

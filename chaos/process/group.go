@@ -109,7 +109,7 @@ func (c *Command) open() (*os.File, error) {
 	if c.Log == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the caller says where
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", c.Name, err)
 	}

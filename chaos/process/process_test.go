@@ -84,7 +84,7 @@ func TestAPausedProcessStands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, rest := cutLast(data, ')')
+		rest := afterName(data)
 		return strings.Fields(string(rest))[0]
 	}
 	if err := p.Pause(); err != nil {
@@ -165,7 +165,7 @@ func gone(pid int) bool {
 	if err != nil {
 		return true
 	}
-	_, rest := cutLast(data, ')')
+	rest := afterName(data)
 	return strings.HasPrefix(strings.TrimSpace(string(rest)), "Z")
 }
 

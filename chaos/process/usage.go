@@ -69,7 +69,7 @@ const (
 )
 
 func parseStat(data []byte) (rss int64, cpu time.Duration, err error) {
-	_, rest := cutLast(data, ')')
+	rest := afterName(data)
 	fields := strings.Fields(string(rest))
 	if len(fields) <= statRSS {
 		return 0, 0, fmt.Errorf("/proc/PID/stat has %d fields", len(fields))
@@ -83,13 +83,8 @@ func parseStat(data []byte) (rss int64, cpu time.Duration, err error) {
 	return values[2] * int64(os.Getpagesize()), time.Duration(values[0]+values[1]) * clockTick, nil
 }
 
-func cutLast(data []byte, sep byte) (before, after []byte) {
-	i := bytes.LastIndexByte(data, sep)
-	if i < 0 {
-		return nil, data
-	}
-	return data[:i], data[i+1:]
-}
+// afterName is what follows the program's name in /proc/PID/stat.
+func afterName(stat []byte) []byte { return stat[bytes.LastIndexByte(stat, ')')+1:] }
 
 // DiskUsage is what the files below a directory take on disk, in bytes: blocks
 // that are written, each file once however many links it has. Files that vanish
