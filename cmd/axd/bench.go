@@ -113,11 +113,11 @@ hour. A table of the targets comes first, then one JSON line per scenario.`,
 	b.flags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", format, "`format` of the table: table or markdown")
 	cmd.RunE = func(*cobra.Command, []string) error {
-		print := bench.Table
+		write := bench.Table
 		switch format {
 		case "table":
 		case "markdown":
-			print = bench.Markdown
+			write = bench.Markdown
 		default:
 			return &runError{code: exitUsage, err: job.Invalid("--output", "must be table or markdown", format)}
 		}
@@ -135,7 +135,7 @@ hour. A table of the targets comes first, then one JSON line per scenario.`,
 				results = append(results, r)
 			}
 			out := cmd.OutOrStdout()
-			err := print(out, results)
+			err := write(out, results)
 			if err == nil {
 				err = b.finish(out, results)
 			}

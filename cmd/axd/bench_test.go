@@ -23,6 +23,7 @@ func TestBench(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
+	t.Parallel()
 	c, err := process.New(process.Config{Bin: "axd", Dir: t.TempDir(), ServerArgs: []string{"--snapshot-mib", "1"}})
 	if err != nil {
 		t.Fatal(err)

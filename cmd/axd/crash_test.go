@@ -22,7 +22,7 @@ const patience = 90 * time.Second
 
 // startProcesses starts three servers and so many workers as real processes on
 // loopback; they end with the test.
-func startProcesses(t *testing.T, ctx context.Context, workers int) (*process.Cluster, *client.Client) {
+func startProcesses(ctx context.Context, t *testing.T, workers int) (*process.Cluster, *client.Client) {
 	t.Helper()
 	p, err := process.New(process.Config{Bin: "axd", Dir: t.TempDir()})
 	if err != nil {
@@ -79,7 +79,7 @@ func TestKillingAllServersLosesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	p, c := startProcesses(t, ctx, 1)
+	p, c := startProcesses(ctx, t, 1)
 	dir := t.TempDir()
 
 	const callers, each = 4, 15
@@ -143,7 +143,7 @@ func TestKillingTheLeaderLosesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	p, c := startProcesses(t, ctx, 2)
+	p, c := startProcesses(ctx, t, 2)
 	dir := t.TempDir()
 	const total = 40
 	ids := make([]string, total)

@@ -39,7 +39,7 @@ type span struct{ from, to time.Time }
 func (s span) has(at int64) bool { return at >= s.from.UnixNano() && at <= s.to.UnixNano() }
 
 func (s Failover) run(ctx context.Context, e *env, r *Result) error {
-	p, err := e.newPhase(ctx, 0, 0, true)
+	p, err := e.newPhase(ctx, 0, 0)
 	if err != nil {
 		return err
 	}
@@ -47,9 +47,9 @@ func (s Failover) run(ctx context.Context, e *env, r *Result) error {
 	if err != nil {
 		return err
 	}
-	defer probes.stop()
+	defer func() { _ = probes.stop() }()
 	load := e.startSteady(ctx, p, s.Rate, s.Ahead)
-	defer load.stop()
+	defer func() { _, _ = load.stop() }()
 	e.say("failover: %.0f tasks a second, the first come due in %s", s.Rate, s.Ahead)
 	if err := pause(ctx, s.Ahead+restTime); err != nil {
 		return err
@@ -211,7 +211,7 @@ type probes struct {
 // startProbes submits tasks that never come due here. A probe that fails tells
 // nothing: its call is not repeated.
 func (e *env) startProbes(ctx context.Context, rate float64, payload int) (*probes, error) {
-	phase, err := e.newPhase(ctx, 0, payload, true)
+	phase, err := e.newPhase(ctx, 0, payload)
 	if err != nil {
 		return nil, err
 	}

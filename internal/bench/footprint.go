@@ -54,7 +54,7 @@ func (s Footprint) run(ctx context.Context, e *env, r *Result) error {
 	if err != nil {
 		return err
 	}
-	p, err := e.newPhase(ctx, s.Tasks, s.Payload, true)
+	p, err := e.newPhase(ctx, s.Tasks, s.Payload)
 	if err != nil {
 		return err
 	}
@@ -167,11 +167,11 @@ func (b *probes) gaps(at []time.Time, within time.Duration) (near, apart time.Du
 	defer b.mu.Unlock()
 	for i := 1; i < len(b.acks); i++ {
 		from, to := b.acks[i-1].to, b.acks[i].to
-		close := false
+		isNear := false
 		for _, t := range at {
-			close = close || from.Before(t.Add(within)) && to.After(t.Add(-within))
+			isNear = isNear || from.Before(t.Add(within)) && to.After(t.Add(-within))
 		}
-		if gap := to.Sub(from); close {
+		if gap := to.Sub(from); isNear {
 			near = max(near, gap)
 		} else {
 			apart = max(apart, gap)

@@ -28,7 +28,7 @@ func (Immediate) needs() needs { return needs{noop: true} }
 
 func (s Immediate) run(ctx context.Context, e *env, r *Result) error {
 	total := int(s.Rate * s.Time.Seconds())
-	p, err := e.newPhase(ctx, total, s.Payload, true)
+	p, err := e.newPhase(ctx, total, s.Payload)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ type punctual struct {
 // lateness.
 func (e *env) punctuality(ctx context.Context, s Lateness) (punctual, error) {
 	m := punctual{total: int(s.Rate * s.Time.Seconds())}
-	p, err := e.newPhase(ctx, m.total, s.Payload, true)
+	p, err := e.newPhase(ctx, m.total, s.Payload)
 	if err != nil {
 		return m, err
 	}

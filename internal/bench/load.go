@@ -28,23 +28,20 @@ type phase struct {
 	job   string
 	total int // acknowledged or to be
 	bytes int // of a payload
-	keys  bool
 }
 
-func (e *env) newPhase(ctx context.Context, total, bytes int, keys bool) (*phase, error) {
+func (e *env) newPhase(ctx context.Context, total, bytes int) (*phase, error) {
 	e.phases++
-	p := &phase{e: e, id: e.phases, job: fmt.Sprintf("bench-%s-%d", e.unique, e.phases), total: total, bytes: bytes, keys: keys}
+	p := &phase{e: e, id: e.phases, job: fmt.Sprintf("bench-%s-%d", e.unique, e.phases), total: total, bytes: bytes}
 	_, err := e.admin.PutJob(ctx, p.job, job.Spec{Executor: job.Executor{Handler: e.handler()}})
 	return p, err
 }
 
 // request makes the n-th task.
 func (p *phase) request(n int) client.SubmitRequest {
-	r := client.SubmitRequest{Job: p.job, Payload: fill(p.id, n, p.bytes)}
-	if p.keys {
-		r.IdempotencyKey = fmt.Sprintf("%s-%d", p.job, n)
+	return client.SubmitRequest{
+		Job: p.job, Payload: fill(p.id, n, p.bytes), IdempotencyKey: fmt.Sprintf("%s-%d", p.job, n),
 	}
-	return r
 }
 
 // fill makes a payload of so many bytes, or the few that it needs.

@@ -76,10 +76,10 @@ func round(v float64) float64 {
 	return math.Round(v*1000) / 1000
 }
 
-// atLeast and atMost judge a figure against its target. One that is missing has
-// not reached it.
-func (r *Result) atLeast(key string, limit float64) { r.target(key, limit, true) }
-func (r *Result) atMost(key string, limit float64)  { r.target(key, limit, false) }
+// fast and atMost judge a figure against its target. One that is missing has not
+// reached it.
+func (r *Result) fast(tasksPerS float64)           { r.target("tasks_per_s", tasksPerS, true) }
+func (r *Result) atMost(key string, limit float64) { r.target(key, limit, false) }
 
 func (r *Result) target(key string, limit float64, least bool) {
 	v, ok := r.values[key]

@@ -45,7 +45,7 @@ func (s Soak) needs() needs {
 }
 
 func (s Soak) run(ctx context.Context, e *env, r *Result) error {
-	p, err := e.newPhase(ctx, 0, soakPayload, true)
+	p, err := e.newPhase(ctx, 0, soakPayload)
 	if err != nil {
 		return err
 	}
