@@ -36,6 +36,9 @@ type cluster struct {
 	adjust  func(*Config)
 	wrap    func(name string, b LogBackend) LogBackend
 
+	logs  map[string]LogBackend // in memory; nil: raft.db
+	wires *wires                // in memory, for bubbles; nil: loopback TCP
+
 	mu    sync.Mutex
 	cut   map[[2]string]bool // no connection between the two, in this direction
 	conns map[net.Conn][2]string
@@ -88,11 +91,19 @@ func (c *cluster) startAll() {
 	}
 }
 
-func (m *member) config() Config {
+func (m *member) listen() net.Listener {
+	if m.c.wires != nil {
+		return m.c.wires.listen(m.name)
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		m.c.t.Fatal(err)
 	}
+	return ln
+}
+
+func (m *member) config() Config {
+	ln := m.listen()
 	m.address.Store(ln.Addr().String())
 	cfg := Config{
 		Name: m.name, Address: ln.Addr().String(), DataDir: m.dir, Home: m.home, Listener: ln,
@@ -103,6 +114,9 @@ func (m *member) config() Config {
 		Restored:        func() { m.restored.Add(1) },
 		Fatal:           func(code int, err error) { m.fatal <- fatalCall{code, err} },
 		ElectionTimeout: testElection,
+	}
+	if m.c.logs != nil {
+		cfg.Log = m.c.logs[m.name]
 	}
 	if m.c.adjust != nil {
 		m.c.adjust(&cfg)
@@ -180,7 +194,13 @@ func (m *member) dial(ctx context.Context, name, address string) (net.Conn, erro
 		return nil, errors.New("cut off")
 	}
 	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", address)
+	var nc net.Conn
+	var err error
+	if m.c.wires != nil {
+		nc, err = m.c.wires.dial(ctx, m.name, name, address)
+	} else {
+		nc, err = d.DialContext(ctx, "tcp", address)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +214,8 @@ func (m *member) dial(ctx context.Context, name, address string) (net.Conn, erro
 type peers struct{ m *member }
 
 func (p peers) find(name string) (*Node, error) {
-	if o := p.m.c.members[name]; o != nil && !p.m.c.isCut(p.m.name, name) && !p.m.c.isCut(name, p.m.name) {
+	if o := p.m.c.members[name]; o != nil && !p.m.c.isCut(p.m.name, name) && !p.m.c.isCut(name, p.m.name) &&
+		!p.m.c.wires.isMute(p.m.name) && !p.m.c.wires.isMute(name) {
 		if n := o.live.Load(); n != nil {
 			return n, nil
 		}

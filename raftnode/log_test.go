@@ -417,3 +417,36 @@ func TestLogStallEndsTheProcess(t *testing.T) {
 	l.ProposeAsync(encode(t, "x", 1), func(fsm.Result, error) {})
 	l.diedWith(ExitLogStalled, "stalled")
 }
+
+// An acknowledged entry is one on disk, whatever a flag would promise.
+func TestLogFileIsSynced(t *testing.T) {
+	o := boltOptions()
+	if o.NoSync || o.NoGrowSync || !o.NoFreelistSync || o.FreelistType != "hashmap" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// A file of bbolt's never shrinks, so one that is mostly free is an alarm, and its
+// size is in the metrics.
+func TestGrownLogFileIsTold(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		size, free int64
+		want       bool
+	}{
+		{100 << 20, 90 << 20, false},
+		{300 << 20, 100 << 20, false},
+		{300 << 20, 200 << 20, true},
+	} {
+		if got := isWasteful(tt.size, tt.free); got != tt.want {
+			t.Errorf("%d MiB with %d free: %v", tt.size>>20, tt.free>>20, got)
+		}
+	}
+	c := newCluster(t, "a")
+	c.startAll()
+	c.mustSubmit("k", 1, 1)
+	stats := c.members["a"].Stats()
+	if stats["log_file_bytes"] == 0 {
+		t.Errorf("no size of the log file: %v", stats)
+	}
+}

@@ -18,6 +18,9 @@ const (
 	standstill = 10
 	// manyInstalls is how many snapshots in a row to one peer are an alarm.
 	manyInstalls = 3
+	// wastefulSize is the size of raft.db above which it is an alarm that more than
+	// half of it is free: bbolt gives nothing back.
+	wastefulSize = 256 << 20
 	// awayBeforeRemoved times the election time-out without contact makes a
 	// server believe a configuration that doesn't name it.
 	awayBeforeRemoved = 3
@@ -28,11 +31,20 @@ func (n *Node) observe(ctx context.Context) {
 	tick := time.NewTicker(n.cfg.ElectionTimeout)
 	defer tick.Stop()
 	still := make(map[string]*stillness)
+	grown := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		size, free := n.logFile()
+		if is := isWasteful(size, free); is != grown {
+			if grown = is; is {
+				n.cfg.Logger.Warn("most of the log's file is unused; it grew while snapshots failed or came late, and doesn't shrink. "+
+					"To have the room back, re-seed this server: stop it, move its data directory away and start it",
+					"file", filepath.Join(n.cfg.DataDir, logFile), "size_mib", size>>20, "free_mib", free>>20)
+			}
 		}
 		if n.isRemoved() {
 			n.cfg.Logger.Warn("this server is no longer a member of the cluster", "server", n.cfg.Name)
@@ -42,6 +54,22 @@ func (n *Node) observe(ctx context.Context) {
 		n.observePeers(still)
 	}
 }
+
+// logFile returns the size of raft.db and how much of it is unused; zeros where
+// the log isn't in a file.
+func (n *Node) logFile() (size, free int64) {
+	b, ok := n.cfg.Log.(*raftboltdb.BoltStore)
+	if !ok {
+		return 0, 0
+	}
+	info, err := os.Stat(filepath.Join(n.cfg.DataDir, logFile))
+	if err != nil {
+		return 0, 0
+	}
+	return info.Size(), int64(b.Stats().FreeAlloc)
+}
+
+func isWasteful(size, free int64) bool { return size >= wastefulSize && free > size/2 }
 
 // stillness counts how long a peer's log has stood still.
 type stillness struct {
@@ -148,11 +176,8 @@ func (n *Node) Stats() map[string]float64 {
 		"commands_proposed":        float64(n.batch.commands.Load()),
 		"commands_refused":         float64(n.batch.refused.Load()),
 	}
-	if info, err := os.Stat(filepath.Join(n.cfg.DataDir, logFile)); err == nil {
-		s["log_file_bytes"] = float64(info.Size())
-	}
-	if b, ok := n.log.backend.(*raftboltdb.BoltStore); ok {
-		s["log_file_free_bytes"] = float64(b.Stats().FreeAlloc)
+	if size, free := n.logFile(); size > 0 {
+		s["log_file_bytes"], s["log_file_free_bytes"] = float64(size), float64(free)
 	}
 	n.peerStats(s)
 	return s
