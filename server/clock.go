@@ -33,8 +33,8 @@ const (
 
 // clock is the cluster's clock as this server knows it. While it leads, the
 // clock was agreed with a quorum and advances with mono, so that steps of the
-// wall clock neither repeat nor delay anything. Elsewhere it is the wall
-// clock's reading.
+// wall clock neither repeat nor delay anything. Elsewhere it is what the servers
+// last said of the time, or the wall clock's reading before they did.
 //
 // What other clocks say is expressed as a lead: their Unix time minus mono, so
 // that it can be kept without growing old.
@@ -50,6 +50,8 @@ type clock struct {
 		at       time.Duration // mono at the anchor
 		slew     time.Duration // still to be worked in, by slewing
 		slept    time.Duration // mono minus awake when that was last looked into
+		heard    bool
+		lead     time.Duration // what the servers last said, if heard
 	}
 }
 
@@ -82,10 +84,20 @@ func (c *clock) stamp() int64 {
 func (c *clock) nanos() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mu.anchored {
-		return c.wall().UnixNano()
+	switch {
+	case c.mu.anchored:
+		return c.advance()
+	case c.mu.heard:
+		return int64(c.mu.lead + c.mono())
 	}
-	return c.advance()
+	return c.wall().UnixNano()
+}
+
+// hear takes what the servers say of the time, for while this one doesn't lead.
+func (c *clock) hear(lead time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.lead, c.mu.heard = lead, true
 }
 
 // advance moves the anchor to the present and works in a part of the slew. It
@@ -119,7 +131,7 @@ func (c *clock) anchor(lead time.Duration) {
 	c.mu.anchored = true
 }
 
-// release ends the term: the clock follows the wall again.
+// release ends the term: the clock is again what the others say.
 func (c *clock) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,11 +30,22 @@ func (h *hands) pass(d time.Duration) {
 	h.awake += d
 }
 
-func TestClockFollowsTheWallWhileNotLeading(t *testing.T) {
+func TestClockFollowsTheWallUntilOthersAreHeard(t *testing.T) {
 	h, c := newHands()
 	h.wall = h.wall.Add(-time.Hour)
 	if got := c.Now(); got != h.wall.UnixMilli() {
 		t.Errorf("Now is %d, want the wall's %d", got, h.wall.UnixMilli())
+	}
+}
+
+func TestClockFollowsTheOthersWhileNotLeading(t *testing.T) {
+	h, c := newHands()
+	right := h.wall
+	c.hear(c.wallLead())
+	h.wall = h.wall.Add(time.Hour)
+	h.pass(time.Minute)
+	if got, want := c.Now(), right.Add(time.Minute).UnixMilli(); got != want {
+		t.Errorf("Now is %d, want %d", got, want)
 	}
 }
 

@@ -148,6 +148,9 @@ func (s *Server) compareClocks(ctx context.Context) {
 	}
 	w.survey = time.Now().Add(clockInterval)
 	w.noteOffsets(v)
+	if lead, sure := v.median(); sure {
+		s.clock.hear(lead)
+	}
 	own := v.clocks[0].wall
 	absurd := s.absurd(own)
 	s.condition(fsm.AlertClockAbsurd, s.cfg.Name, absurd, fmt.Sprintf("the wall clock of server %s says %s, which can't be",

@@ -5,14 +5,16 @@ package chaosclock
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Variable names the environment variable that holds the file's path. The file
-// is read again when it changes. Each line is one of
+// Variable names the environment variable that holds the file's path; in a
+// directory it is the file named by the process's id. The file is read again when
+// it changes. Each line is one of
 //
 //	wall 1h     the wall clock is so far ahead
 //	boot 10m    the clock that counts suspends is so far ahead
@@ -63,6 +65,9 @@ type turned struct {
 }
 
 func newTurned(path string) *turned {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, strconv.Itoa(os.Getpid()))
+	}
 	return &turned{path: path, set: setting{rate: 1}, since: time.Now()}
 }
 
