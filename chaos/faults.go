@@ -198,10 +198,11 @@ func (i *injector) weaken(links []linkKey, begin, end func(linkKey)) func() bool
 		begin(k)
 	}
 	return func() bool {
+		acted := waitFor(func() bool { return count() > before })
 		for _, k := range links {
 			end(k)
 		}
-		return count() > before
+		return acted
 	}
 }
 
@@ -221,7 +222,11 @@ func (i *injector) slowDisk(s *Server, each time.Duration) (end func() bool) {
 	d := s.Disk()
 	before := d.Slowed()
 	d.Slow(each)
-	return func() bool { d.Slow(0); return d.Slowed() > before }
+	return func() bool {
+		acted := waitFor(func() bool { return d.Slowed() > before })
+		d.Slow(0)
+		return acted
+	}
 }
 
 // pairs returns every direction from one of a to another one of b.

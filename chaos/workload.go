@@ -149,8 +149,10 @@ func (c *caller) request(op int) client.SubmitRequest {
 		r.Job, b.Hang = shortJob, c.rng.IntN(2) == 0
 	case 4, 5:
 		r.Job, b.RunMS = steadyJob, 1000+c.rng.Int64N(3000)
-	case 6, 7:
+	case 6:
 		b.RunMS = 2000 + c.rng.Int64N(6000)
+	case 7: // outlives a lease
+		b.RunMS = 12_000 + c.rng.Int64N(12_000)
 	}
 	r.Payload, _ = json.Marshal(b) // plain fields
 	if c.rng.IntN(3) > 0 {
