@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/axd-project/axd/raftnode"
 )
@@ -31,4 +32,19 @@ func ownCode(err error) int {
 		return exit.code
 	}
 	return 0
+}
+
+// advice says what an operator does about an end by a code, where the error alone
+// doesn't; docs/reference/exit-codes.md has all of them at length.
+func advice(code int, dataDir string) string {
+	const anew = "; if it ends so again, move its data directory %s away first: it joins anew and gets everything from the others"
+	switch code {
+	case raftnode.ExitDiskFull:
+		return "free some space on the disk of " + dataDir + " and start the server again: nothing that it acknowledged is lost"
+	case raftnode.ExitLogFailed, raftnode.ExitLogStalled, raftnode.ExitStateFailed:
+		return fmt.Sprintf("look at the disk and start the server again"+anew, dataDir)
+	case raftnode.ExitUnknownVerb:
+		return "start the newer build of axd that the other servers run"
+	}
+	return ""
 }

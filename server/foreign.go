@@ -31,10 +31,7 @@ func (s *Server) onForeign(m cluster.Member) {
 // what it has, beside the cluster that its operator means. A server that hears of
 // its own cluster stays: there the foreigner is the one that went astray.
 func (s *Server) watchForeign(ctx context.Context) error {
-	s.formMu.Lock()
-	own := s.dir.id.ClusterID
-	s.formMu.Unlock()
-	if own == "" || len(s.cfg.Join) == 0 {
+	if len(s.cfg.Join) == 0 {
 		return nil
 	}
 	tick := time.NewTicker(foreignInterval)
@@ -45,6 +42,10 @@ func (s *Server) watchForeign(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		own := s.clusterID()
+		if own == "" || s.node.Empty() {
+			continue // it has no data that could be another cluster's
 		}
 		if slices.ContainsFunc(s.otherServers(), func(m cluster.Member) bool { return m.ClusterID == own }) {
 			return nil

@@ -12,6 +12,7 @@ import (
 // A server that carries another cluster's data and is told to join this one must
 // say so and end, not serve its own cluster on; this one goes on.
 func TestAServerOfAnotherClusterEnds(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	astray := Config{Name: "s9", DataDir: filepath.Join(base, "s9"), Gossip: freeAddress(t)}
 	was := start(t, astray)

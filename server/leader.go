@@ -213,6 +213,10 @@ func (s *Server) onEvents(meta fsm.Meta, events []fsm.Event) {
 // fatal ends the process with a clear message and its own exit code.
 func (s *Server) fatal(code int, err error) {
 	code = raftnode.ExitCode(code, err)
-	s.log.Error("the server must end", "exit_code", code, "error", err)
+	attrs := []any{"exit_code", code, "error", err}
+	if a := advice(code, s.cfg.DataDir); a != "" {
+		attrs = append(attrs, "advice", a)
+	}
+	s.log.Error("the server must end", attrs...)
 	s.cfg.Exit(code)
 }

@@ -131,11 +131,16 @@ func (s *Server) open() (err error) {
 // openHome opens the state. A server that was part of a cluster must find it:
 // an empty state beside an old log would be filled from a wrong start.
 func (s *Server) openHome() (*store.Home, error) {
-	return store.OpenHome(s.cfg.Host.FS, filepath.Join(s.cfg.DataDir, "state"), store.Options{
+	home, err := store.OpenHome(s.cfg.Host.FS, filepath.Join(s.cfg.DataDir, "state"), store.Options{
 		Create: s.dir.id.ClusterID == "",
 		Logger: s.log,
 		Fatal:  func(err error) { s.fatal(raftnode.ExitStateFailed, err) },
 	})
+	if err != nil {
+		code := raftnode.ExitCode(raftnode.ExitStateFailed, err)
+		return nil, &raftnode.StartError{Code: code, Err: fmt.Errorf("%w; %s", err, advice(code, s.cfg.DataDir))}
+	}
+	return home, nil
 }
 
 func (s *Server) openRaft() error {
