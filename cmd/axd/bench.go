@@ -76,6 +76,9 @@ func (b *benchFlags) run(cmd *cobra.Command, f func(context.Context) error) erro
 		b.opts.Bin, b.opts.Progress = self, cmd.ErrOrStderr()
 		err = f(ctx)
 	}
+	if ctx.Err() != nil {
+		return &runError{code: exitInterrupted}
+	}
 	if err != nil {
 		return &runError{code: exitCode(err), err: err}
 	}

@@ -21,7 +21,7 @@ import (
 const (
 	readyTime  = 60 * time.Second // for servers and workers to come up
 	stallLimit = 30 * time.Second // without progress, before a scenario stops waiting
-	statePoll  = 20 * time.Millisecond
+	statePoll  = 50 * time.Millisecond
 	overPoll   = 500 * time.Millisecond
 	retryTime  = 30 * time.Second // of one call of the load
 )
@@ -89,15 +89,15 @@ type env struct {
 
 // Run runs one scenario from the start of its processes to their end.
 func Run(ctx context.Context, opts Options, s Scenario) (r *Result, err error) {
-	e, err := newEnv(opts)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, e.close(err != nil)) }()
 	n := s.needs()
 	if n.own && len(opts.Addr) > 0 {
 		return nil, job.Invalid("--addr", "is not for "+s.Name()+", which kills or measures servers of its own", strings.Join(opts.Addr, ","))
 	}
+	e, err := newEnv(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.close(err != nil && ctx.Err() == nil)) }()
 	if err := e.start(ctx, n); err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (e *env) awaitWorkers(ctx context.Context, names []string) error {
 	}
 }
 
-// close ends all and removes the data, or keeps the logs of a failure.
+// close ends all and removes the data, or keeps it after a failure.
 func (e *env) close(failed bool) error {
 	e.done()
 	if e.admin != nil {
