@@ -98,7 +98,7 @@ func (c *Cluster) live(p Plan, r *Report) error {
 	<-calling
 	r.Faults = i.summary()
 	healed := time.Now()
-	err = errors.Join(c.settle(), c.agree())
+	err = errors.Join(l.probe(), c.settle(), c.agree())
 	r.Settled = time.Since(healed)
 	h, dumpErr := c.history()
 	r.count(h)

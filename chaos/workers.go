@@ -37,6 +37,7 @@ type workerLife struct {
 }
 
 const (
+	workerLabel = "worker" // names the worker
 	workerSlots = 4
 	workerDrain = 3 * time.Second
 )
@@ -56,6 +57,7 @@ func (w *Worker) Start() error {
 	}
 	run, err := worker.New(worker.Config{
 		Name: w.Name, Slots: workerSlots, DrainTime: workerDrain, Version: "sim", Logger: slog.New(life.quiet()),
+		Labels:  map[string]string{workerLabel: w.Name},
 		Servers: func() []string { return addresses }, Dial: life.port.Dial, Clock: w.c.Age,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ const (
 	thinkTime   = 600 * time.Millisecond // mean pause of a caller between two calls
 	longestWait = 25 * time.Second       // delay of a task
 	callLimit   = 40 * time.Second       // for one call with its repetitions
+	probeLimit  = time.Minute            // for a task that one worker alone can run
 	clientHost  = "client"               // where callers are; no fault reaches it
 )
 
@@ -90,6 +91,33 @@ func (l *load) run(ctx context.Context) {
 	callers.Wait()
 }
 
+// probe gives every worker a task that no other can run: after all is healed each
+// has to be at work.
+func (l *load) probe() error {
+	ctx, cancel := context.WithTimeout(l.c.ctx, probeLimit)
+	defer cancel()
+	var asked sync.WaitGroup
+	failed := make([]error, len(l.c.Workers))
+	for i, w := range l.c.Workers {
+		asked.Go(func() {
+			r := client.SubmitRequest{Job: plainJob, Payload: json.RawMessage(`{}`), IdempotencyKey: "probe-" + w.Name}
+			r.Selector = map[string]string{workerLabel: w.Name}
+			t, err := l.clients[0].Submit(ctx, r)
+			for err == nil && !client.Ended(t.State) && pause(ctx, lookAgain) {
+				t, err = l.clients[0].Task(ctx, t.ID)
+			}
+			if err == nil && t.State != job.Success.String() {
+				err = errors.New("it is " + t.State)
+			}
+			if err != nil {
+				failed[i] = fmt.Errorf("a task for worker %s has not run %v after all was healed: %w", w.Name, probeLimit, err)
+			}
+		})
+	}
+	asked.Wait()
+	return errors.Join(failed...)
+}
+
 func (l *load) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -117,6 +145,7 @@ type caller struct {
 	i     int
 	rng   *rand.Rand
 	tasks []string
+	keyed []client.SubmitRequest
 }
 
 func (c *caller) run(ctx context.Context) {
@@ -126,6 +155,8 @@ func (c *caller) run(ctx context.Context) {
 			c.submit()
 		case roll < 60:
 			c.pinch()
+		case roll < 65 && len(c.keyed) > 0: // an old one again
+			c.put(c.rng.IntN(len(c.clients)), c.keyed[c.rng.IntN(len(c.keyed))], 0)
 		case roll < 72:
 			c.cancel(c.recent())
 		case roll < 82:
@@ -176,6 +207,7 @@ func (c *caller) submit() {
 		return
 	}
 	r.IdempotencyKey = fmt.Sprintf("key-%d", op)
+	c.keyed = append(c.keyed, r)
 	var first string
 	if c.rng.IntN(3) > 0 {
 		first = c.put(c.i, r, 0)
