@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -122,6 +124,27 @@ func TestTheEndSaysWhatToDo(t *testing.T) {
 		s.fatal(tt.code, tt.err)
 		if code != tt.want || !strings.Contains(log.String(), tt.text) || !strings.Contains(log.String(), fmt.Sprint("exit_code=", tt.want)) {
 			t.Errorf("%v: exit code %d and %q", tt.err, code, log.String())
+		}
+	}
+}
+
+// Whoever sees a server end by a code must find it.
+func TestEveryExitCodeIsDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/reference/exit-codes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../raftnode/node.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`(?m)^\tExit\w+ += (\d+) //`).FindAllStringSubmatch(string(source), -1)
+	if len(codes) < 10 {
+		t.Fatalf("only %d codes were found", len(codes))
+	}
+	for _, c := range codes {
+		if !strings.Contains(string(doc), "\n| "+c[1]+" | ") {
+			t.Errorf("docs/reference/exit-codes.md lacks code %s", c[1])
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 
 // followTerms runs the leader's work while this server leads: one round per
 // term, ended before the next begins.
-func (s *Server) followTerms(ctx context.Context) {
+func (s *Server) followTerms(ctx context.Context, terms <-chan raftnode.Term, lead func(ctx context.Context, term uint64)) {
 	stop := func() {}
 	defer func() { stop() }()
 	var now raftnode.Term
@@ -31,7 +31,7 @@ func (s *Server) followTerms(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case t, ok := <-s.node.Terms():
+		case t, ok := <-terms:
 			if !ok {
 				return
 			}
@@ -48,7 +48,7 @@ func (s *Server) followTerms(ctx context.Context) {
 		}
 		stop = func() {}
 		if now.Leading {
-			stop = s.startTerm(ctx, now.Number)
+			stop = startTerm(ctx, now.Number, lead)
 		}
 	}
 }
@@ -72,12 +72,12 @@ func (s *Server) pauseTerm(ctx context.Context) (resume func(), err error) {
 }
 
 // startTerm runs lead on its own goroutine and returns how to end it.
-func (s *Server) startTerm(ctx context.Context, term uint64) (stop func()) {
+func startTerm(ctx context.Context, term uint64, lead func(ctx context.Context, term uint64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.lead(ctx, term)
+		lead(ctx, term)
 	}()
 	return func() {
 		cancel()

@@ -208,7 +208,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("rpc", func() error {
 		return ended(work, s.mux.Serve(work, s.hello, nil, s.handle, s.rpcOptions()...))
 	})
-	run("leading", func() error { s.followTerms(work); return nil })
+	run("leading", func() error { s.followTerms(work, s.node.Terms(), s.lead); return nil })
 	run("forming the cluster", func() error { return s.form(work) })
 	run("recording the cluster", func() error { return s.watchCluster(work) })
 	run("joining", func() error { return s.watchForeign(work) })

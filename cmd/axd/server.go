@@ -29,7 +29,12 @@ Listeners that other machines can reach need --insecure as long as axd has
 neither TLS nor tokens: whoever reaches them may run commands on the workers.
 
 Settings come from flags, AXD_* variables and the YAML file of --config, in
-this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
+this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.
+
+A server that can't go on ends with a code that says why; the last log line says
+what to do. 70 to 73: log or state failed, stalled or damaged; 74: the state
+differs from the others'; 75: a newer build is needed; 76, 77: restart it;
+78: it was removed; 79: the disk is full; 80: --join leads to another cluster.`,
 		Example: `  axd server --name s1 --data-dir /var/lib/axd          # one server on this machine
 
   axd server --name s1 --data-dir /var/lib/axd --insecure --bootstrap-expect 3 \
