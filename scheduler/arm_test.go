@@ -82,7 +82,7 @@ func TestAWorkerKilledWithArmedTasksDelaysThemByItsLease(t *testing.T) {
 		w.mustConnect()
 		refs := c.submit(spread(100, time.Second, 2*time.Second)...)
 		time.Sleep(900 * time.Millisecond)
-		if n := len(w.armed); n != 100 {
+		if n := w.armedNow(); n != 100 {
 			t.Fatalf("%d attempts are armed, want 100", n)
 		}
 		w.crash()
@@ -225,9 +225,7 @@ func TestAnArmedTaskThatFindsNoSlot(t *testing.T) {
 		w.other = 4 // as if it ran something that the leader doesn't know of
 		w.mu.Unlock()
 		time.Sleep(30 * time.Second)
-		w.mu.Lock()
-		given := w.noSlot
-		w.mu.Unlock()
+		given := w.refused()
 		if given < 4 || given > 16 {
 			t.Errorf("attempts were given back %d times in 30 s, want the 4 armed ones and few more", given)
 		}
@@ -282,9 +280,9 @@ func TestNoMoreIsArmedThanCanStart(t *testing.T) {
 		b.mustConnect()
 		c.submit(spread(50, 5*time.Second, time.Second)...)
 		time.Sleep(time.Minute)
-		if a.noSlot != 0 || b.noSlot != 0 || len(a.started()) != 2 || len(b.started()) != 6 {
+		if a.refused() != 0 || b.refused() != 0 || len(a.started()) != 2 || len(b.started()) != 6 {
 			t.Errorf("started %d and %d, gave back %d and %d; want 2 and 6, and nothing given back",
-				len(a.started()), len(b.started()), a.noSlot, b.noSlot)
+				len(a.started()), len(b.started()), a.refused(), b.refused())
 		}
 	})
 }
@@ -298,16 +296,14 @@ func TestArmingGrowsWithTheWorkersPace(t *testing.T) {
 		w.mustConnect()
 		refs := c.submit(spread(1500, 5*time.Second, 5*time.Second)...)
 		time.Sleep(7 * time.Second)
-		w.mu.Lock()
-		n := len(w.armed)
-		w.mu.Unlock()
+		n := w.armedNow()
 		if n < 300 {
 			t.Errorf("%d attempts are armed of 300 that start each second", n)
 		}
 		time.Sleep(time.Minute)
 		onTime(t, refs, 0, w)
-		if w.noSlot != 0 {
-			t.Errorf("%d attempts were given back", w.noSlot)
+		if w.refused() != 0 {
+			t.Errorf("%d attempts were given back", w.refused())
 		}
 	})
 }

@@ -147,7 +147,7 @@ func TestACancelledAttemptThatNeverArrivedIsNotRun(t *testing.T) {
 		ref := c.submit(handler(0))[0]
 		time.Sleep(time.Second)
 		w.disconnect()
-		delete(w.held, w.seen()[0].ref) // it never arrived
+		w.neverGot(w.seen()[0].ref)
 		if res := c.apply(fsm.Cancel{Ref: ref}); res.Err != nil {
 			t.Fatal(res.Err)
 		}
@@ -290,9 +290,7 @@ func TestADispatchThatGotLostInALiveSessionIsSentAgain(t *testing.T) {
 		c.submit(handler(0))
 		time.Sleep(time.Second)
 		first := w.seen()[0].ref
-		w.mu.Lock()
-		delete(w.held, first)
-		w.mu.Unlock()
+		w.neverGot(first)
 		time.Sleep(time.Hour)
 		if n := len(w.seen()); n < 2 {
 			t.Errorf("the attempt was sent %d times in an hour, though it never started", n)

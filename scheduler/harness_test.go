@@ -302,6 +302,32 @@ func (m *model) crash() {
 	m.disarm()
 }
 
+func (m *model) armedNow() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.armed)
+}
+
+// refused counts the armed attempts that were given back since no slot was free.
+func (m *model) refused() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.noSlot
+}
+
+func (m *model) killedFor(ref fsm.AttemptRef) KillReason {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.kills[ref]
+}
+
+// neverGot undoes a dispatch, as if it had been lost on its way.
+func (m *model) neverGot(ref fsm.AttemptRef) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.held, ref)
+}
+
 func (m *model) disarm() {
 	for _, t := range m.armed {
 		t.Stop()

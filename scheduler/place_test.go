@@ -68,8 +68,8 @@ func TestABatchGetsTheFreeSlotsAndNoMore(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		onTime(t, refs, time.Second, w)
-		if w.noSlot != 0 {
-			t.Errorf("%d attempts found no slot", w.noSlot)
+		if w.refused() != 0 {
+			t.Errorf("%d attempts found no slot", w.refused())
 		}
 		c.check()
 	})

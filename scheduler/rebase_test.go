@@ -32,15 +32,11 @@ func TestAttemptsFromBeforeARestoreAreLost(t *testing.T) {
 		batch.Commit()
 		c.machine.Reset()
 		held := fsm.AttemptRef{Ref: refs[0], Token: before[refs[0]].Token}
-		w.mu.Lock()
-		delete(w.held, fsm.AttemptRef{Ref: refs[1], Token: before[refs[1]].Token})
-		w.mu.Unlock()
+		w.neverGot(fsm.AttemptRef{Ref: refs[1], Token: before[refs[1]].Token})
 		c.lead()
 		w.mustConnect()
 		time.Sleep(5 * time.Second)
-		w.mu.Lock()
-		kill := w.kills[held]
-		w.mu.Unlock()
+		kill := w.killedFor(held)
 		if kill != KillStale {
 			t.Errorf("the attempt that still runs was ended for %q", kill)
 		}

@@ -188,9 +188,11 @@ func TestANewLeaderTakesOverWhatRuns(t *testing.T) {
 			t.Fatalf("%d tasks started, want 2", len(first))
 		}
 		w.disconnect()
-		delete(w.held, first[0].ref) // never arrived
+		w.neverGot(first[0].ref)
 		ghost := fsm.AttemptRef{Ref: fsm.TaskRef{Namespace: "default"}, Token: job.Token{Index: 9999}}
+		w.mu.Lock()
 		w.held[ghost] = 1 // an attempt that state does not know
+		w.mu.Unlock()
 		c.lead()
 		w.mustConnect()
 		time.Sleep(time.Second)
@@ -198,7 +200,7 @@ func TestANewLeaderTakesOverWhatRuns(t *testing.T) {
 		if len(seen) != 1 || seen[0].ref != first[0].ref {
 			t.Errorf("the new leader sent %v again, want only what the worker did not declare, with its token", seen)
 		}
-		if w.kills[ghost] != KillStale {
+		if w.killedFor(ghost) != KillStale {
 			t.Error("the worker was not told to end an attempt that state does not know")
 		}
 		w.finish(first[1].ref, job.OutcomeSuccess)

@@ -31,9 +31,7 @@ func TestAnAttemptRunsTheVersionItWasAssignedWith(t *testing.T) {
 			t.Fatalf("%d attempts were sent, want 1", len(sent))
 		}
 		w.disconnect()
-		w.mu.Lock()
-		delete(w.held, sent[0].ref) // it never arrived
-		w.mu.Unlock()
+		w.neverGot(sent[0].ref)
 		put(second)
 		w.mustConnect()
 		time.Sleep(time.Second)

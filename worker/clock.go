@@ -71,7 +71,7 @@ func (c *clusterClock) answered(nowUS int64, sent, received time.Duration) (setB
 }
 
 func (c *clusterClock) bound(local time.Duration) time.Duration {
-	return local + c.offset - time.Duration(float64(max(local-c.seen, 0))*clockDrift)
+	return local + c.offset - time.Duration(math.Ceil(float64(max(local-c.seen, 0))*clockDrift))
 }
 
 // at gives the cluster's Unix time at a local instant, at least; 0 while nothing

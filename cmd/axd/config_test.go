@@ -28,8 +28,8 @@ func TestConfigReference(t *testing.T) {
 		for _, s := range sections {
 			if name, body, _ := strings.Cut(s, "\n"); name == "axd "+cmd.Name() {
 				for line := range strings.Lines(body) {
-					if cells := strings.Split(strings.TrimSpace(line), " | "); strings.HasPrefix(line, "| `--") && len(cells) == 6 {
-						rows[strings.Trim(cells[0], "| `")] = cells
+					if cells := tableCells(line); len(cells) == 6 && strings.HasPrefix(line, "| `--") {
+						rows[cells[0]] = cells
 					}
 				}
 			}
@@ -49,8 +49,8 @@ func TestConfigReference(t *testing.T) {
 				key = ""
 			}
 			for i, want := range map[int]string{1: "AXD_" + envName(f.Name), 2: key, 3: defaultText(f)} {
-				if got := strings.Trim(cells[i], "` "); got != want {
-					t.Errorf("axd %s --%s: %q, want %q", cmd.Name(), f.Name, got, want)
+				if cells[i] != want {
+					t.Errorf("axd %s --%s: %q, want %q", cmd.Name(), f.Name, cells[i], want)
 				}
 			}
 		})
@@ -60,6 +60,19 @@ func TestConfigReference(t *testing.T) {
 	}
 }
 
+// tableCells takes a row of a Markdown table apart; cells may be empty.
+func tableCells(row string) []string {
+	cells := strings.Split(strings.Trim(row, "\n"), "|")
+	if len(cells) < 2 {
+		return nil
+	}
+	cells = cells[1 : len(cells)-1]
+	for i := range cells {
+		cells[i] = strings.Trim(cells[i], "` ")
+	}
+	return cells
+}
+
 func defaultText(f *pflag.Flag) string {
 	said := usageDefault.FindStringSubmatch(f.Usage)
 	switch {
@@ -67,7 +80,7 @@ func defaultText(f *pflag.Flag) string {
 		return "the host's name"
 	case said != nil:
 		return said[1]
-	case f.DefValue == "":
+	case f.DefValue == "", f.DefValue == "[]":
 		return "none"
 	}
 	return f.DefValue
