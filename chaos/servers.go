@@ -84,8 +84,8 @@ func (s *Server) Start() error {
 	s.c.tasks.Go(func() {
 		life.err = srv.Run(ctx)
 		life.port.Close(false)
-		close(life.done)
 		life.ended(ctx)
+		close(life.done) // who waits for it may start the next process
 	})
 	return nil
 }

@@ -35,7 +35,9 @@ func (n *node) votes(t *testing.T, want int) {
 // leader fetches it. What came in between is gone on every server.
 func TestRestoreThroughAFollower(t *testing.T) {
 	nodes, _ := three(t)
-	followers := slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n.leading.Load() })
+	leading := func(n *node) bool { return n.leading.Load() }
+	nodes[0].until(t, "one leads", func() bool { return slices.ContainsFunc(nodes, leading) }) // ready comes before
+	followers := slices.DeleteFunc(slices.Clone(nodes), leading)
 	if len(followers) != 2 {
 		t.Fatalf("%d followers", len(followers))
 	}
