@@ -28,21 +28,19 @@ func (c *logCache) add(logs []*raft.Log) {
 		c.logs = append(c.logs, l)
 		c.bytes += len(l.Data) + entryOverhead
 	}
-	excess, n := c.bytes-maxCachedLog, 0
-	for ; excess > 0 && n < len(c.logs)-1; n++ { // the newest stays, whatever its size
-		excess -= len(c.logs[n].Data) + entryOverhead
+	for c.bytes > maxCachedLog && len(c.logs) > 1 { // the newest stays, whatever its size
+		c.drop(1)
 	}
-	c.drop(n)
 }
 
-// drop forgets the n oldest.
+// drop forgets the n oldest. What is left is not moved: append does that now and
+// then, when it is out of room.
 func (c *logCache) drop(n int) {
 	for _, l := range c.logs[:n] {
 		c.bytes -= len(l.Data) + entryOverhead
 	}
-	rest := copy(c.logs, c.logs[n:])
-	clear(c.logs[rest:])
-	c.logs = c.logs[:rest]
+	clear(c.logs[:n])
+	c.logs = c.logs[n:]
 }
 
 // clear forgets all.

@@ -15,44 +15,16 @@ const maxArmed = 16_384
 type armed struct {
 	byTask map[taskKey]*attempt
 	// current is by due time: when that is, the session's clock says ever better.
-	current startQueue
+	current queue[*attempt]
 	// pinned is by local instant, as an earlier session's clock said. What that
 	// leader armed starts by its clock even while there is no leader.
-	pinned startQueue
+	pinned queue[*attempt]
 }
 
-// startQueue is a heap of attempts by their key.
-type startQueue []*attempt
+// wakes implements timed, for the queues of armed attempts.
+func (a *attempt) wakes() time.Duration { return a.startKey }
 
-func (q startQueue) Len() int           { return len(q) }
-func (q startQueue) Less(i, j int) bool { return q[i].startKey < q[j].startKey }
-func (q startQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-
-// Push implements heap.Interface.
-func (q *startQueue) Push(x any) {
-	a := x.(*attempt)
-	a.place = len(*q)
-	*q = append(*q, a)
-}
-
-// Pop implements heap.Interface.
-func (q *startQueue) Pop() any {
-	last := len(*q) - 1
-	a := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return a
-}
-
-func (q startQueue) first() (time.Duration, bool) {
-	if len(q) == 0 {
-		return 0, false
-	}
-	return q[0].startKey, true
-}
+func (a *attempt) moved(place int) { a.place = place }
 
 func (s *armed) add(a *attempt) {
 	s.byTask[keyOf(a.item.Ref)] = a
@@ -83,25 +55,23 @@ func (s *armed) pin(when func(cluster time.Duration) time.Duration) {
 // none.
 func (s *armed) take(local, cluster time.Duration) *attempt {
 	var a *attempt
-	if at, ok := s.pinned.first(); ok && at <= local {
+	switch {
+	case s.pinned.next() <= local:
 		a = s.pinned[0]
-	} else if due, ok := s.current.first(); ok && due <= cluster {
+	case s.current.next() <= cluster:
 		a = s.current[0]
+	default:
+		return nil
 	}
-	if a != nil {
-		s.remove(a)
-	}
+	s.remove(a)
 	return a
 }
 
 // next is the local instant of the first start.
 func (s *armed) next(when func(cluster time.Duration) time.Duration) time.Duration {
-	at := never
-	if due, ok := s.current.first(); ok {
-		at = when(due)
-	}
-	if local, ok := s.pinned.first(); ok {
-		at = min(at, local)
+	at := s.pinned.next()
+	if len(s.current) > 0 {
+		at = min(at, when(s.current.next()))
 	}
 	return at
 }

@@ -17,7 +17,7 @@ type watch struct {
 	alarm alarm
 
 	mu      sync.Mutex
-	queue   watchQueue
+	queue   queue[*watched]
 	alarmAt time.Duration
 }
 
@@ -33,31 +33,9 @@ type watched struct {
 	stopped bool
 }
 
-// watchQueue is a heap of attempts by when they are looked at.
-type watchQueue []*watched
+func (e *watched) wakes() time.Duration { return e.at }
 
-func (q watchQueue) Len() int           { return len(q) }
-func (q watchQueue) Less(i, j int) bool { return q[i].at < q[j].at }
-func (q watchQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-
-// Push implements heap.Interface.
-func (q *watchQueue) Push(x any) {
-	e := x.(*watched)
-	e.place = len(*q)
-	*q = append(*q, e)
-}
-
-// Pop implements heap.Interface.
-func (q *watchQueue) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return e
-}
+func (e *watched) moved(place int) { e.place = place }
 
 // add begins to watch an attempt that runs since a local instant.
 func (w *watch) add(a *attempt, started time.Duration, lease *lease) {
@@ -107,7 +85,7 @@ type stopping struct {
 func (w *watch) look(now time.Duration, lease *lease) (tell []*attempt, stop []stopping) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) > 0 && w.queue[0].at <= now {
+	for w.queue.next() <= now {
 		e := w.queue[0]
 		if now >= e.tell {
 			tell = append(tell, e.a)
@@ -120,10 +98,7 @@ func (w *watch) look(now time.Duration, lease *lease) (tell []*attempt, stop []s
 		e.at = min(e.tell, e.timeout)
 		heap.Fix(&w.queue, 0)
 	}
-	next := never
-	if len(w.queue) > 0 {
-		next = w.queue[0].at
-	}
+	next := w.queue.next()
 	half := lease.half()
 	for _, e := range w.queue {
 		if !e.leased || e.stopped {

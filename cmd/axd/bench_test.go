@@ -111,6 +111,17 @@ func checkResult(t *testing.T, r *bench.Result, want string) {
 	}
 }
 
+// A load that no call can carry is refused before any server is started.
+func TestBenchRefusesTooLargeABatch(t *testing.T) {
+	for _, scenario := range []string{"ingest", "drain"} {
+		var out, errs bytes.Buffer
+		code := run([]string{"bench", scenario, "--batch", "10001"}, strings.NewReader(""), &out, &errs)
+		if code != exitUsage || !strings.Contains(errs.String(), `--batch: must be a whole number from 1 to 10000 (got "10001")`) {
+			t.Errorf("%s: exit code %d, %s", scenario, code, errs.String())
+		}
+	}
+}
+
 // A scenario that kills servers leaves a running cluster alone.
 func TestBenchSparesARunningCluster(t *testing.T) {
 	var out, errs bytes.Buffer

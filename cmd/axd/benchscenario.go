@@ -11,24 +11,35 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// positive is a flag that counts something.
-type positive int
+// whole is a flag that counts something, from 1 to most.
+type whole struct {
+	value *int
+	most  int
+}
 
-func (p *positive) String() string { return strconv.Itoa(int(*p)) }
-func (p *positive) Type() string   { return "int" }
-
-func (p *positive) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > maxPositive {
-		return job.Invalid("", "must be a whole number from 1 to "+strconv.Itoa(maxPositive), s)
+// String serves the zero value too, with which pflag compares.
+func (w whole) String() string {
+	if w.value == nil {
+		return ""
 	}
-	*p = positive(n)
+	return strconv.Itoa(*w.value)
+}
+func (w whole) Type() string { return "int" }
+
+func (w whole) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > w.most {
+		return job.Invalid("", "must be a whole number from 1 to "+strconv.Itoa(w.most), s)
+	}
+	*w.value = n
 	return nil
 }
 
-const maxPositive = 20_000_000
+const maxCount = 20_000_000
 
-func count(f *pflag.FlagSet, p *int, name, usage string) { f.Var((*positive)(p), name, usage) }
+func count(f *pflag.FlagSet, p *int, name, usage string) { f.Var(whole{p, maxCount}, name, usage) }
+
+func batchFlag(f *pflag.FlagSet, p *int) { f.Var(whole{p, job.MaxBatch}, "batch", "tasks of one call") }
 
 // seconds is a flag that says how long something takes.
 type seconds time.Duration
@@ -79,7 +90,7 @@ waiting for its answer before its next call.`,
 	}
 	f := cmd.Flags()
 	count(f, &s.Tasks, "tasks", "tasks to submit")
-	count(f, &s.Batch, "batch", "tasks of one call")
+	batchFlag(f, &s.Batch)
 	count(f, &s.Callers, "callers", "calls at one time")
 	count(f, &s.Payload, "payload", "`bytes` of a task's payload")
 	return b.scenario(cmd, func() bench.Scenario { return s })
@@ -124,7 +135,7 @@ first call until all have ended.`,
 	}
 	f := cmd.Flags()
 	count(f, &s.Tasks, "tasks", "tasks to submit")
-	count(f, &s.Batch, "batch", "tasks of one call")
+	batchFlag(f, &s.Batch)
 	count(f, &s.Callers, "callers", "calls at one time")
 	return b.scenario(cmd, func() bench.Scenario { return s })
 }
