@@ -302,10 +302,11 @@ func TestRaftIsForServersOfTheCluster(t *testing.T) {
 		foreign.ClusterID = "c2"
 		for name, hello := range map[string]Hello{"a worker": helloW, "a client": {Role: "client"}, "another cluster's server": foreign} {
 			nc, err := DialRaft(ln.dial(), hello)
-			if err != nil {
-				t.Fatal(err)
+			if err == nil {
+				_, err = nc.Read(make([]byte, 1))
 			}
-			if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			// The peer may close before the dialer has done with the connection.
+			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
