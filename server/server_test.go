@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/axd-project/axd/chaos/process"
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/worker"
@@ -29,21 +29,11 @@ type node struct {
 // TCP and UDP.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range 50 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := ln.Addr().String()
-		pc, err := net.ListenPacket("udp", address)
-		_ = ln.Close()
-		if err == nil {
-			_ = pc.Close()
-			return address
-		}
+	free, err := process.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	return free[0]
 }
 
 func testLog(t *testing.T) *slog.Logger {

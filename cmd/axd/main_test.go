@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/axd-project/axd/chaos/process"
 )
 
 func TestMain(m *testing.M) {
@@ -30,16 +33,16 @@ func TestScripts(t *testing.T) {
 
 // freePorts finds n ports in a row on loopback that nobody uses, as axd dev
 // takes them.
-func freePorts(n int) (first int, err error) {
+func freePorts(n int) (int, error) {
 	for range 100 {
-		var held []net.Listener
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		free, err := process.FreePorts(1)
 		if err != nil {
 			return 0, err
 		}
-		held = append(held, l)
-		first = l.Addr().(*net.TCPAddr).Port
+		first := portOf(free[0])
+		var held []net.Listener
 		for i := 1; i < n && err == nil; i++ {
+			var l net.Listener
 			if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+i))); err == nil {
 				held = append(held, l)
 			}
@@ -51,7 +54,13 @@ func freePorts(n int) (first int, err error) {
 			return first, nil
 		}
 	}
-	return 0, err
+	return 0, errors.New("no free ports in a row")
+}
+
+func portOf(address string) int {
+	_, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.Atoi(port)
+	return n
 }
 
 func write(t *testing.T, text string) string {
