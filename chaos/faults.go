@@ -149,6 +149,7 @@ func (i *injector) down(f Fault) (end func() bool) {
 	}
 	worker := func(how func(*Worker) bool) func() bool {
 		w := i.c.Worker(f.On[0])
+		waitFor(func() bool { return w.now() != nil }) // an orderly stop before may have taken longer than planned
 		acted := how(w)
 		return func() bool { w.Restart(); return acted }
 	}
