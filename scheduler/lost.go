@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"github.com/axd-project/axd/fsm"
@@ -65,7 +66,7 @@ func (l *loop) loseEnded(w *workerState, now int64, mono time.Duration) {
 			switch {
 			case mono < a.lostAt:
 				continue
-			case a.unstarted:
+			case a.unstarted && !a.running: // a report of its start may have been on its way
 				unstarted = append(unstarted, a.ref)
 			default:
 				lost = append(lost, a.ref)
@@ -85,18 +86,29 @@ func (l *loop) proposeLost(w *workerState, lost, unstarted []fsm.AttemptRef) {
 		Reason: "worker " + w.name + " lost its lease",
 	}
 	name := w.name
-	l.cfg.Log.ProposeAsync(cmd, func(_ fsm.Result, err error) {
-		if err == nil {
-			return
+	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {
+		if refused := notLost(cmd, res, err); len(refused) > 0 {
+			l.later(func(l *loop) { l.loseAgain(name, refused) })
 		}
-		l.later(func(l *loop) {
-			l.notLost(name, lost)
-			l.notLost(name, unstarted)
-		})
 	})
 }
 
-func (l *loop) notLost(worker string, refs []fsm.AttemptRef) {
+// notLost returns what a command to lose attempts has left as it was.
+func notLost(cmd fsm.LoseAttempts, res fsm.Result, err error) (refused []fsm.AttemptRef) {
+	all := slices.Concat(cmd.Attempts, cmd.Unstarted) // as results are
+	if err != nil || len(res.Attempts) != len(all) {
+		return all
+	}
+	for i, ref := range all {
+		if res.Attempts[i] != nil {
+			refused = append(refused, ref)
+		}
+	}
+	return refused
+}
+
+// loseAgain lets loseEnded look again at attempts that are held still.
+func (l *loop) loseAgain(worker string, refs []fsm.AttemptRef) {
 	w := l.workers[worker]
 	if w == nil {
 		return

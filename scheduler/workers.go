@@ -171,6 +171,11 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 			break
 		}
 	}
+	for name, was := range old { // the answer to a registration may yet come
+		if was.joining {
+			l.worker(r, name).joining = true
+		}
+	}
 	for name, w := range l.workers {
 		for _, a := range fsm.ListActive(r, name, maxInbox) {
 			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due}, now)
