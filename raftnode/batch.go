@@ -287,6 +287,10 @@ func (b *batcher) deliver(taken []*proposal, future raft.ApplyFuture, err error)
 		return
 	}
 	for i, p := range taken {
+		if refused := results[i].Err; refused != nil && refused.Code == job.CodeNoLeader {
+			p.done(fsm.Result{}, refused) // apply did nothing, as if it had never been committed
+			continue
+		}
 		p.done(results[i], nil)
 	}
 }

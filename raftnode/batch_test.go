@@ -22,6 +22,7 @@ type heldFuture struct {
 	commands int
 	bytes    int
 	answer   chan error
+	results  []fsm.Result // nil: all went well
 }
 
 func (h *heldRaft) ApplyLog(l raft.Log, _ time.Duration) raft.ApplyFuture {
@@ -36,7 +37,12 @@ func (h *heldRaft) ApplyLog(l raft.Log, _ time.Duration) raft.ApplyFuture {
 
 func (f *heldFuture) Error() error  { return <-f.answer }
 func (f *heldFuture) Index() uint64 { return 1 }
-func (f *heldFuture) Response() any { return make([]fsm.Result, f.commands) }
+func (f *heldFuture) Response() any {
+	if f.results != nil {
+		return f.results
+	}
+	return make([]fsm.Result, f.commands)
+}
 
 // startBatcher runs a batcher over a raft that answers on demand.
 func startBatcher() (*batcher, *heldRaft) {
@@ -80,6 +86,27 @@ func TestBatcherSendsTheFirstAtOnceAndGathersTheRest(t *testing.T) {
 		for range gatherAtLeast {
 			if err := <-o; err != nil {
 				t.Error(err)
+			}
+		}
+		b.close()
+	})
+}
+
+// An entry that apply refuses whole has done nothing. Whoever takes results for
+// verdicts must not see it as one: a worker would forget what it owes.
+func TestAnEntryThatDidNothingIsNotCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h := startBatcher()
+		o := make(outcomes, 3)
+		for _, refusal := range []*job.Error{nil, job.Errorf(job.CodeNoLeader, "ahead"), job.Errorf(job.CodeStale, "too late")} {
+			o.propose(b, 10)
+			synctest.Wait()
+			f := <-h.entries
+			f.results = []fsm.Result{{Err: refusal}}
+			f.answer <- nil
+			err := <-o
+			if want := refusal != nil && refusal.Code == job.CodeNoLeader; want != errors.Is(err, job.ErrNoLeader) || !want && err != nil {
+				t.Errorf("a command with the result %v is answered with the error %v", refusal, err)
 			}
 		}
 		b.close()
