@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 )
@@ -94,6 +96,38 @@ func TestChecksFindEachBrokenPromise(t *testing.T) {
 		break_(&h, id)
 		if found := strings.Join(Check(h, Limits{}), "\n"); !strings.Contains(found, want) {
 			t.Errorf("a history in which something is %q gave %q", want, found)
+		}
+	}
+}
+
+// A leader's loop begins only after its term's barrier. Whatever else is committed
+// may come before; and a barrier of an earlier term is none.
+func TestChecksFindALeaderThatDecidesBeforeItsBarrier(t *testing.T) {
+	entry := func(index, term uint64, c fsm.Command) *raft.Log {
+		b, err := fsm.EncodeCommand(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := fsm.EncodeEntry(fsm.Entry{At: 1, Commands: [][]byte{b}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &raft.Log{Index: index, Term: term, Type: raft.LogCommand, Data: data}
+	}
+	barrier := func(index, term uint64) *raft.Log { return &raft.Log{Index: index, Term: term, Type: raft.LogBarrier} }
+	for name, tt := range map[string]struct {
+		log  []*raft.Log
+		want bool
+	}{
+		"after it":           {[]*raft.Log{barrier(1, 3), entry(2, 3, fsm.Assign{})}, false},
+		"before it":          {[]*raft.Log{entry(1, 3, fsm.Assign{}), barrier(2, 3)}, true},
+		"after another's":    {[]*raft.Log{barrier(1, 3), entry(2, 3, fsm.Expire{}), entry(3, 5, fsm.LoseAttempts{})}, true},
+		"a caller's command": {[]*raft.Log{entry(1, 3, fsm.Checksum{}), entry(2, 3, fsm.Finished{})}, false},
+	} {
+		c := &check{}
+		c.barriers(tt.log)
+		if found := len(c.found) > 0; found != tt.want {
+			t.Errorf("%s: found %q", name, c.found)
 		}
 	}
 }

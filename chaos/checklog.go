@@ -32,7 +32,50 @@ func (c *check) logs() {
 		}
 		whole = append(whole, entry)
 	}
+	c.barriers(whole)
 	c.replay(whole)
+}
+
+// barriers: what a leader's loop decides comes after the barrier of its term, so
+// that it was decided from a state that holds all of the terms before.
+func (c *check) barriers(log []*raft.Log) {
+	begun := map[uint64]bool{} // by term
+	for _, e := range log {
+		switch {
+		case e.Type == raft.LogBarrier:
+			begun[e.Term] = true
+		case e.Type == raft.LogCommand && !begun[e.Term]:
+			if what := decided(e.Data); what != "" {
+				c.broken("entry %d is %s that the leader of term %d decided before its barrier", e.Index, what, e.Term)
+				begun[e.Term] = true // once is enough
+			}
+		}
+	}
+}
+
+// decided names a command of an entry that only a leader's loop proposes, empty if
+// it holds none.
+func decided(data []byte) string {
+	e, err := fsm.DecodeEntry(data)
+	if err != nil {
+		return "" // replay tells
+	}
+	for _, command := range e.Commands {
+		if len(command) == 0 {
+			continue
+		}
+		switch fsm.Code(command[0]) {
+		case fsm.CodeAssign, fsm.CodeSubmitNow:
+			return "an assign"
+		case fsm.CodeLoseAttempts:
+			return "a loss"
+		case fsm.CodeRegisterWorker, fsm.CodeWorkerState:
+			return "a word on a worker"
+		case fsm.CodeExpire:
+			return "an expiry"
+		}
+	}
+	return ""
 }
 
 // entry returns the entry at an index, which must be the same wherever it is.
