@@ -16,7 +16,8 @@ import (
 
 // TestChaos throws reconnects, restarts, overflows, leader changes, cancels, moves,
 // drains and slow commits at the loop, then heals: all must end, and all slots be
-// free. At each start the token must be valid and the task due; see model.start.
+// free. At each start the token must be valid and the task due, and no other attempt
+// of the task may run; see model.start.
 // AXD_SEEDS sets the number of seeds.
 func TestChaos(t *testing.T) {
 	seeds := 40
@@ -203,6 +204,7 @@ func (x *chaos) loseDispatch(i int) {
 	for ref := range w.held {
 		if x.rnd.IntN(2) == 0 {
 			delete(w.held, ref)
+			x.ended(w, attemptOf(ref))
 			if t := w.armed[ref]; t != nil {
 				t.Stop()
 				delete(w.armed, ref)

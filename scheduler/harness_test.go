@@ -30,6 +30,9 @@ type cluster struct {
 	term    uint64
 	deaf    bool // proposals fail
 	stop    func()
+
+	runningMu sync.Mutex
+	running   map[fsm.TaskRef]run // the latest start of each task that goes on
 }
 
 func newCluster(t *testing.T, change ...func(*Config)) *cluster {
@@ -276,6 +279,7 @@ func (m *model) renewed(sent time.Time) {
 	defer m.mu.Unlock()
 	if until := sent.Add(10 * time.Second); until.After(m.lease) {
 		m.lease = until
+		m.c.goesOn(m)
 	}
 }
 
@@ -300,6 +304,7 @@ func (m *model) crash() {
 	defer m.mu.Unlock()
 	clear(m.held)
 	m.disarm()
+	m.c.ended(m, everyAttempt)
 }
 
 func (m *model) armedNow() int {
@@ -319,13 +324,6 @@ func (m *model) killedFor(ref fsm.AttemptRef) KillReason {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.kills[ref]
-}
-
-// neverGot undoes a dispatch, as if it had been lost on its way.
-func (m *model) neverGot(ref fsm.AttemptRef) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.held, ref)
 }
 
 func (m *model) disarm() {
@@ -374,8 +372,11 @@ func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
 	k.m.mu.Lock()
 	k.m.kills[ref] = reason
 	k.m.mu.Unlock()
-	if reason == KillCancelled {
+	switch reason {
+	case KillCancelled:
 		go k.m.finish(ref, job.OutcomeCancelled)
+	case KillStale:
+		k.m.c.ended(k.m, attemptOf(ref))
 	}
 }
 
@@ -444,6 +445,7 @@ func (m *model) start(s start) {
 		}
 	}
 	m.starts = append(m.starts, s)
+	m.c.runs(m, s.ref)
 	if m.takes > 0 && !s.again {
 		time.AfterFunc(m.takes, func() { m.finish(s.ref, job.OutcomeSuccess) })
 	}
@@ -474,6 +476,7 @@ func (m *model) finish(ref fsm.AttemptRef, outcome job.Outcome) {
 	m.mu.Lock()
 	_, held := m.held[ref]
 	delete(m.held, ref)
+	m.c.ended(m, attemptOf(ref))
 	m.past[ref] = m.past[ref] || held
 	started := m.armed[ref] == nil
 	if t := m.armed[ref]; t != nil {
