@@ -107,7 +107,8 @@ func (t *table) disarm(ref rpc.Ref) bool {
 		a.hub.close()
 		return true
 	}
-	if a := t.attempts[key]; a != nil && a.next != nil && a.next.Ref.Token == ref.Token {
+	if a := t.attempts[key]; a != nil && a.next != nil && a.next.item.Ref.Token == ref.Token {
+		a.next.hub.close()
 		a.next = nil
 		return true
 	}

@@ -55,6 +55,13 @@ func (w *Worker) dispatch(item *rpc.DispatchItem, now time.Duration) {
 	}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	v, old := w.table.accept(a, a.due() > now)
+	w.judged(a, v, old)
+}
+
+// judged does what the table has decided of an attempt, which may take an older
+// one's place.
+func (w *Worker) judged(a *attempt, v verdict, old *attempt) {
+	item := &a.item
 	if old != nil && v != verdictReplace && v != verdictDuplicate && v != verdictDraining {
 		old.hub.close()
 		w.giveBack(old.item.Ref, "a newer attempt has come")
@@ -71,6 +78,7 @@ func (w *Worker) dispatch(item *rpc.DispatchItem, now time.Duration) {
 	case verdictReplace:
 		w.log.Info("older attempt is stopped for a newer one", refAttrs(old.item.Ref, item.Job)...)
 		w.table.stop(old, stopStale)
+		return // it waits for the older one's end
 	case verdictNoSlot:
 		w.giveBack(item.Ref, "no free slot")
 	case verdictTooManyArmed:
@@ -174,15 +182,15 @@ func (w *Worker) runAttempt(a *attempt) {
 		w.keep(s)
 	}
 	w.logEnd(a, e)
-	next := w.table.settle(a, s)
+	next, v := w.table.settle(a, s, w.clock.at(w.cfg.Clock()))
+	if next != nil {
+		w.judged(next, v, nil)
+	}
 	a.hub.close() // after settle: who followed waits for what is owed
 	if a.dir != "" {
 		if err := a.dir.remove(); err != nil {
 			w.log.Warn("an attempt's directory could not be removed", "error", err)
 		}
-	}
-	if next != nil {
-		w.dispatch(next, w.clock.at(w.cfg.Clock()))
 	}
 }
 

@@ -49,10 +49,10 @@ type attempt struct {
 	pinned   bool
 	hub      *hub // passes its output on; nil: there is none, and nobody follows
 	reason   stopReason
-	over     bool              // it has ended and has no slot; its result is not owed yet
-	started  int64             // cluster's Unix ms; 0: not yet
-	told     bool              // the leader was told of the start
-	next     *rpc.DispatchItem // a newer attempt of the task, to start when this one is dead
+	over     bool     // it has ended and has no slot; its result is not owed yet
+	started  int64    // cluster's Unix ms; 0: not yet
+	told     bool     // the leader was told of the start
+	next     *attempt // a newer one of the task, to start when this one is dead
 }
 
 // due is the Unix time before which the attempt must not start.
@@ -135,6 +135,10 @@ const (
 func (t *table) accept(a *attempt, early bool) (v verdict, old *attempt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.judge(a, early)
+}
+
+func (t *table) judge(a *attempt, early bool) (v verdict, old *attempt) {
 	key := keyOf(a.item.Ref)
 	held, armed := t.attempts[key], t.armed.byTask[key]
 	switch {
@@ -144,8 +148,8 @@ func (t *table) accept(a *attempt, early bool) (v verdict, old *attempt) {
 	case t.draining:
 		return verdictDraining, held
 	case held != nil:
-		if held.next == nil || held.next.Ref.Token.Compare(a.item.Ref.Token) < 0 {
-			held.next = &a.item
+		if !a.notNewer(held.next) {
+			held.next = a
 		}
 		return verdictReplace, held
 	case armed != nil:
@@ -288,13 +292,18 @@ func (t *table) release(a *attempt) {
 }
 
 // settle ends an attempt: what it came to is owed from now on. A newer attempt
-// that waited is returned.
-func (t *table) settle(a *attempt, e spooled) (next *rpc.DispatchItem) {
+// that waited is judged at once, at the cluster's time now, and returned: were it
+// out of the table for a moment, a wish to end it would find nothing.
+func (t *table) settle(a *attempt, e spooled, now time.Duration) (next *attempt, v verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.attempts, keyOf(a.item.Ref))
 	t.owe(e, a.hub)
-	return a.next
+	if a.next == nil {
+		return nil, 0
+	}
+	v, _ = t.judge(a.next, a.next.due() > now)
+	return a.next, v
 }
 
 // held declares what a session begins with.
@@ -305,7 +314,7 @@ func (t *table) held() []rpc.Held {
 	for _, a := range t.attempts {
 		held = append(held, rpc.Held{Ref: a.item.Ref, Running: a.started != 0})
 		if a.next != nil {
-			held = append(held, rpc.Held{Ref: a.next.Ref})
+			held = append(held, rpc.Held{Ref: a.next.item.Ref})
 		}
 	}
 	for _, a := range t.armed.byTask {
