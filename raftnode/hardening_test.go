@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -300,5 +301,30 @@ func TestSnapshotIntoAConflictingLog(t *testing.T) {
 			c.t.Error("a task is missing after the re-seed")
 		}
 		c.mustSubmit("after", 3, 10)
+	})
+}
+
+// The request that tells a follower to stand for leader never ends, and no
+// deadline ends it. Raft then refuses all writes for good and leads on
+// (hashicorp/raft#696); instead the process ends, and the others go on.
+func TestTransferThatNeverEndsEndsTheProcess(t *testing.T) {
+	inBubble(t, trio3, func(c *cluster) {
+		c.startAll()
+		ids := c.mustSubmit("k", 5, 100)
+		c.wires.stuck = make(chan struct{})
+		old := c.leader()
+		if err := old.Transfer(context.Background(), ""); !errors.Is(err, job.ErrNoLeader) {
+			c.t.Fatalf("a transfer that sticks gave %v", err)
+		}
+		if _, err := old.submit("refused", 10); err == nil {
+			c.t.Fatal("a write went through: the transfer isn't stuck")
+		}
+		old.diedWith(ExitStuck, "blocks every write")
+		close(c.wires.stuck) // the end of the process ends its connections
+		old.stop()
+		next := c.leader(old.name)
+		if id, err := next.submit("after", 10); err != nil || !next.has(append(ids, id)) {
+			c.t.Errorf("after the end of the old leader: %v", err)
+		}
 	})
 }
