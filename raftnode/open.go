@@ -83,7 +83,7 @@ func openFile(cfg Config) (LogBackend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	if err := checkFree(dir, free); err != nil {
+	if err := CheckFree(dir, free); err != nil {
 		return nil, err
 	}
 	bolt, err := openBackend(dir)
@@ -97,8 +97,8 @@ func openFile(cfg Config) (LogBackend, error) {
 	return nil, &StartError{ExitCorruptLog, reseed(cfg, "the Raft log is damaged", err)}
 }
 
-// checkFree refuses a nearly full disk before raft meets it, which would panic.
-func checkFree(dir string, free uint64) error {
+// CheckFree refuses a nearly full disk before raft meets it, which would panic.
+func CheckFree(dir string, free uint64) error {
 	if free < minFree {
 		return &StartError{ExitDiskFull, job.Errorf(job.CodeDiskFull,
 			fmt.Sprintf("the disk of %s has %d MiB free, at least %d MiB are needed to start", dir, free>>20, minFree>>20))}

@@ -108,7 +108,7 @@ func TestStartRefusesWhatLostData(t *testing.T) {
 }
 
 func TestFullDiskIsSaidClearly(t *testing.T) {
-	err := checkFree("/data", 12<<20)
+	err := CheckFree("/data", 12<<20)
 	var start *StartError
 	if !errors.As(err, &start) || start.Code != ExitDiskFull {
 		t.Errorf("got %v", err)
@@ -116,7 +116,7 @@ func TestFullDiskIsSaidClearly(t *testing.T) {
 	if !errors.Is(err, &job.Error{Code: job.CodeDiskFull}) || !strings.Contains(err.Error(), "/data has 12 MiB free") {
 		t.Errorf("got %v", err)
 	}
-	if err := checkFree("/data", 1<<30); err != nil {
+	if err := CheckFree("/data", 1<<30); err != nil {
 		t.Error(err)
 	}
 }

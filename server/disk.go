@@ -7,6 +7,7 @@ import (
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/raftnode"
 )
 
 // The shares of the disk that must be free. A full disk would end the server,
@@ -16,6 +17,16 @@ const (
 	diskFloor    = 0.05
 	diskInterval = 5 * time.Second
 )
+
+// checkRoom refuses to start on a full disk before the first write meets it. Where
+// the file system doesn't tell, that write does.
+func (s *Server) checkRoom() error {
+	usage, err := s.cfg.Host.FS.GetDiskUsage(s.cfg.DataDir)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	return raftnode.CheckFree(s.cfg.DataDir, usage.AvailBytes)
+}
 
 // watchDisk keeps the share of the disk that is free, and alerts when it is low.
 func (s *Server) watchDisk(ctx context.Context) {

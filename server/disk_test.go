@@ -99,6 +99,30 @@ func TestAFullDiskAtStartIsSaid(t *testing.T) {
 	s.release()
 }
 
+// A server that ended since its disk was full is started again and finds it as
+// full: it says so before it opens, and so writes to, its state.
+func TestAFullDiskIsSaidBeforeTheStateIsOpened(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "s1")
+	var writes atomic.Int64
+	disk := &sizedDisk{FS: errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, "state") {
+			writes.Add(1)
+		}
+		return nil
+	}))}
+	_, err := New(Config{
+		Name: "s1", DataDir: dir, HTTP: "127.0.0.1:0", RPC: "127.0.0.1:0", Gossip: "127.0.0.1:0", Logger: testLog(t),
+		Host: Host{FS: disk},
+	})
+	if ExitCode(err) != raftnode.ExitDiskFull || !strings.Contains(err.Error(), "has 0 MiB free") {
+		t.Errorf("exit code %d, %v", ExitCode(err), err)
+	}
+	if writes.Load() > 0 {
+		t.Errorf("the state was written %d times", writes.Load())
+	}
+}
+
 // wrapped is an error that says what failed, as the os package's do.
 type wrapped struct{ err error }
 

@@ -93,6 +93,9 @@ func (s *Server) open() (err error) {
 	if err := s.sweepArchives(); err != nil {
 		return err
 	}
+	if err := s.checkRoom(); err != nil {
+		return err
+	}
 	if id := s.dir.id.ClusterID; id != "" {
 		s.setClusterID(id)
 	} else if f := s.dir.id.Forming; f != nil && f.Servers[0] != s.cfg.Name {

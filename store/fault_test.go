@@ -182,3 +182,18 @@ func stepWithFailure(t *testing.T, n int64, step func(*Home) error, received map
 	}
 	return done
 }
+
+// A full disk is told from a broken one by its cause, which Pebble's last words
+// have only as text.
+func TestPebblesEndKeepsItsCause(t *testing.T) {
+	var told error
+	l := engineLog{Options{Fatal: func(err error) { told = err }}}
+	func() {
+		defer func() { _ = recover() }() // it must not return
+		l.Fatalf("MANIFEST flush failed: %v", errDisk)
+		t.Error("Fatalf returned")
+	}()
+	if !errors.Is(told, errDisk) || told.Error() != "state store: MANIFEST flush failed: "+errDisk.Error() {
+		t.Errorf("fatal got %v", told)
+	}
+}

@@ -120,7 +120,22 @@ func (l engineLog) Errorf(format string, args ...any) {
 
 // Fatalf must not return: Pebble goes on from a broken invariant if it does.
 func (l engineLog) Fatalf(format string, args ...any) {
-	err := fmt.Errorf("state store: "+format, args...)
+	err := &engineError{text: fmt.Sprintf("state store: "+format, args...)}
+	for _, arg := range args {
+		if cause, ok := arg.(error); ok {
+			err.cause = cause
+		}
+	}
 	l.o.Fatal(err)
 	panic(err)
 }
+
+// engineError is what Pebble ends with. Its text alone wouldn't tell a full disk
+// from a broken one.
+type engineError struct {
+	text  string
+	cause error
+}
+
+func (e *engineError) Error() string { return e.text }
+func (e *engineError) Unwrap() error { return e.cause }
