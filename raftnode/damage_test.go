@@ -128,10 +128,15 @@ func TestInterruptedTruncationIsEnded(t *testing.T) {
 // Entries that are missing without a trace leave nothing whose checksum is wrong.
 func TestLogThatEndsEarlyIsRefused(t *testing.T) {
 	for name, damage := range map[string]func(s *logStore) error{
-		"its last entries are gone":    func(s *logStore) error { return s.backend.DeleteRange(15, 20) },
-		"all entries are gone":         func(s *logStore) error { return s.backend.DeleteRange(1, 20) },
-		"an entry in between is gone":  func(s *logStore) error { return s.backend.DeleteRange(7, 7) },
-		"its end mark is gone":         func(s *logStore) error { return s.backend.DeleteRange(tailIndex, tailIndex) },
+		"its last entries are gone":   func(s *logStore) error { return s.backend.DeleteRange(15, 20) },
+		"all entries are gone":        func(s *logStore) error { return s.backend.DeleteRange(1, 20) },
+		"an entry in between is gone": func(s *logStore) error { return s.backend.DeleteRange(7, 7) },
+		"its end mark is gone":        func(s *logStore) error { return s.backend.DeleteRange(tailIndex, tailIndex) },
+		"its end mark has a flipped bit": func(s *logStore) error {
+			mark := tailMark(20)
+			mark.Data[7] ^= 4 // 16: a shorter log that looks whole
+			return s.backend.StoreLogs([]*raft.Log{mark})
+		},
 		"its end mark is another's":    func(s *logStore) error { return s.backend.StoreLogs([]*raft.Log{tailMark(30)}) },
 		"its term and vote are absurd": func(s *logStore) error { return s.backend.Set([]byte(keyStable), []byte("x")) },
 	} {
