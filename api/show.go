@@ -116,7 +116,8 @@ func showAttempt(a fsm.Attempt) client.Attempt {
 		StderrTail:    string(a.Result.Stderr),
 		Output:        showOutput(a.Result.Output),
 	}
-	if a.Started != 0 {
+	// The worker's report of the end tells; without one it isn't known.
+	if a.Started != 0 && a.Outcome != 0 && a.Outcome != job.OutcomeLost {
 		late := a.Result.LateStart
 		out.LateMS = &late
 	}

@@ -22,6 +22,9 @@ func TestTaskThroughItsLife(t *testing.T) {
 	}
 	w.advance(2000)
 	w.must(fsm.Started{AttemptRef: attempt, At: startOfTime + 10})
+	if running := expect[client.AttemptList](w, 200, "GET", path+"/attempts", "").Attempts; running[0].LateMS != nil {
+		t.Errorf("nobody has said yet how late it started, but it is shown as %d ms", *running[0].LateMS)
+	}
 	code := 3
 	w.must(fsm.Finished{AttemptRef: attempt, Result: fsm.AttemptResult{
 		Outcome: job.OutcomeFailed, ExitCode: &code, Error: "exit code 3", Started: startOfTime + 10, Ended: startOfTime + 1510,
@@ -45,6 +48,15 @@ func TestTaskThroughItsLife(t *testing.T) {
 		t.Errorf("list %+v", list)
 	}
 	wantProblem(t, w.do("POST", path+"/reschedule", `{"delay":"1s"}`), 409, job.CodeConflict, "task")
+}
+
+// How late an attempt started is in the worker's report, which a lost one never sent.
+func TestLostAttemptsLatenessIsNotKnown(t *testing.T) {
+	for outcome, known := range map[job.Outcome]bool{0: false, job.OutcomeLost: false, job.OutcomeSuccess: true, job.OutcomeCancelled: true} {
+		if a := showAttempt(fsm.Attempt{Started: 5, Outcome: outcome}); (a.LateMS != nil) != known {
+			t.Errorf("outcome %v: late_ms is %v", outcome, a.LateMS)
+		}
+	}
 }
 
 func TestShowOutput(t *testing.T) {

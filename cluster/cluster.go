@@ -48,6 +48,7 @@ type Member struct {
 	Started   time.Time         // by the member's clock, in milliseconds
 	Liveness  Liveness
 	Since     time.Time // of the liveness
+	Seen      time.Time // the last sign of life that got here; zero for ourselves
 }
 
 // Config is what membership needs.

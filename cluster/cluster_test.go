@@ -62,6 +62,28 @@ func TestKilledMemberIsSuspectThenDead(t *testing.T) {
 	})
 }
 
+// Who asks when a member was last there is told when something came from it, not
+// when they asked.
+func TestSeenIsTheLastSignOfLife(t *testing.T) {
+	inWorld(t, func(w *world) {
+		all := w.servers()
+		worker := w.start(RoleWorker, "w1", 9, nil)
+		w.within(5*time.Second, "the worker is seen", func() bool { return sees(all[0], RoleWorker, "w1", Alive) })
+		w.during(time.Minute, "seen too long ago, or in the future", func() bool {
+			m, _ := all[0].Member(RoleWorker, "w1")
+			return time.Since(m.Seen) > 5*time.Second || m.Seen.After(time.Now())
+		})
+		_ = worker.Close()
+		died := time.Now()
+		for _, opinion := range []Liveness{Suspect, Dead} {
+			w.within(20*time.Second, string(opinion), func() bool { return sees(all[0], RoleWorker, "w1", opinion) })
+			if m, _ := all[0].Member(RoleWorker, "w1"); m.Seen.After(died) || died.Sub(m.Seen) > 5*time.Second {
+				t.Errorf("%s: it died at %v and was last seen at %v", opinion, died, m.Seen)
+			}
+		}
+	})
+}
+
 func TestHealthyMembersAreNeverSuspect(t *testing.T) {
 	inWorld(t, func(w *world) {
 		all := w.servers()

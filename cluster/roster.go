@@ -30,7 +30,7 @@ type roster struct {
 
 // entry is one process.
 type entry struct {
-	member  Member // without Liveness and Since
+	member  Member // without Liveness, Since and Seen
 	node    string
 	ip      net.IP
 	port    uint16
@@ -250,6 +250,7 @@ func (r *roster) members() []Member {
 		m := e.member
 		m.Labels = maps.Clone(m.Labels)
 		m.Liveness, m.Since = e.liveness()
+		m.Seen = e.seen
 		if since, ok := over[e]; ok {
 			m.Liveness, m.Since = Dead, since
 		}

@@ -59,10 +59,7 @@ func (s *Server) Liveness(worker string) (string, time.Time) {
 	if !ok {
 		return "lost", time.Time{}
 	}
-	if m.Liveness == cluster.Alive {
-		return liveness(m), time.Now()
-	}
-	return liveness(m), m.Since
+	return liveness(m), m.Seen
 }
 
 // ReadyTasks implements api.Backend.
