@@ -1,11 +1,17 @@
 package worker
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,6 +143,56 @@ func TestFindsTheLeaderByGossip(t *testing.T) {
 		m, ok := server.Member(cluster.RoleWorker, "w1")
 		return !ok || m.Liveness == cluster.Left
 	})
+}
+
+// A worker with the data of another cluster is refused by gossip, in silence; the
+// worker says so, and what to do.
+func TestAWorkerOfAnotherClusterSaysSo(t *testing.T) {
+	t.Parallel()
+	server, err := cluster.Start(cluster.Config{
+		Self: cluster.Member{Role: cluster.RoleServer, Name: "s1", Boot: "b1", ClusterID: "theirs"},
+		Bind: "127.0.0.1:0", Logger: testLog(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	l := newLeader(t)
+	var said lines
+	w := newWorker(t, l, func(c *Config) {
+		c.DataDir = t.TempDir()
+		c.Servers, c.Join, c.Logger = nil, []string{server.Self().Gossip}, slog.New(slog.NewTextHandler(&said, nil))
+		own := fmt.Sprintf(`{"format":1,"name":%q,"cluster_id":"ours"}`, c.Name)
+		if err := os.WriteFile(filepath.Join(c.DataDir, "worker.json"), []byte(own), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	end := runWorker(t, w)
+	eventually(t, 10*time.Second, "it says so", func() bool {
+		s := said.String()
+		return strings.Contains(s, "an empty data directory") && strings.Contains(s, "its_cluster=theirs own_cluster=ours")
+	})
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// lines keeps what is logged.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
 }
 
 func TestRunNamesHandlersThatDoNotReturn(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/axd-project/axd/cluster"
@@ -152,7 +153,7 @@ func (w *Worker) join() error {
 			Role: cluster.RoleWorker, Name: w.cfg.Name, Boot: w.boot, ClusterID: w.clusterName, Gossip: bind,
 			Version: w.cfg.Version, Slots: w.cfg.Slots, Labels: w.cfg.Labels,
 		},
-		Bind: bind, Join: w.cfg.Join, Logger: w.log,
+		Bind: bind, Join: w.cfg.Join, Logger: w.log, Foreign: w.onForeign(w.clusterName),
 	})
 	if err != nil {
 		return fmt.Errorf("join the gossip: %w", err)
@@ -261,3 +262,18 @@ func (w *Worker) close() error {
 
 // Stats counts what the worker did and holds.
 func (w *Worker) Stats() Stats { return w.table.counts() }
+
+// onForeign says once that servers were found that are not of the cluster whose
+// results and attempts the data directory holds. Gossip refuses them, so all that
+// shows otherwise is a worker that finds no server.
+func (w *Worker) onForeign(own string) func(cluster.Member) {
+	var told atomic.Bool
+	return func(m cluster.Member) {
+		if m.Role != cluster.RoleServer || told.Swap(true) {
+			return
+		}
+		w.log.Error("a server was found that belongs to another cluster than this worker's data directory: give the worker the addresses "+
+			"of its own cluster, or an empty data directory", "server", m.Name, "its_cluster", m.ClusterID, "own_cluster", own,
+			"data_dir", w.cfg.DataDir)
+	}
+}
