@@ -264,7 +264,7 @@ func TestMembership(t *testing.T) {
 	if err := a.Promote(ctx, "b"); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("promoted a stranger: %v", err)
 	}
-	for _, name := range []string{"b", "c"} {
+	for _, name := range []string{"c", "b"} {
 		if err := a.AddServer(ctx, Server{Name: name, Address: address(name)}); err != nil {
 			t.Fatal(err)
 		}
@@ -278,6 +278,9 @@ func TestMembership(t *testing.T) {
 		})
 	}
 	c.converged()
+	if list, err := a.Servers(); err != nil || len(list) != 3 || list[0].Name != "a" || list[1].Name != "b" || list[2].Name != "c" {
+		t.Errorf("the servers are not in the order of their names: %v, %v", list, err)
+	}
 	if err := a.RemoveServer(ctx, "c", false); err != nil {
 		t.Fatal(err)
 	}

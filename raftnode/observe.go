@@ -47,7 +47,7 @@ func (n *Node) observe(ctx context.Context) {
 			}
 		}
 		if n.isRemoved() {
-			n.cfg.Logger.Warn("this server is no longer a member of the cluster", "server", n.cfg.Name)
+			n.cfg.Logger.Warn("this server is no longer a member of the cluster")
 			close(n.removed)
 			return
 		}

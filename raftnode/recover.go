@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -80,11 +81,13 @@ func surveyed(l *logStore, newest store.SnapshotMeta, applied uint64) (Recovery,
 	return rec, nil
 }
 
+// serversOf lists a configuration by name: Raft's own order is that of joining.
 func serversOf(c raft.Configuration) []Server {
 	var servers []Server
 	for _, s := range c.Servers {
 		servers = append(servers, Server{Name: string(s.ID), Address: string(s.Address), Voter: s.Suffrage == raft.Voter})
 	}
+	slices.SortFunc(servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
 	return servers
 }
 

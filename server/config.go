@@ -115,9 +115,12 @@ func (c *Config) validate() error {
 // validateListener refuses to listen beyond loopback, where anyone who reaches
 // the port could run commands.
 func (c *Config) validateListener(field, address string) error {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	if err != nil {
-		return job.Invalid(field, "must be HOST:PORT", address)
+		return job.Invalid(field, "must be HOST:PORT, with a port from 0 to 65535", address)
 	}
 	ip := net.ParseIP(host)
 	if c.Insecure || host == "localhost" || ip != nil && ip.IsLoopback() {

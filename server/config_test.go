@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,26 @@ func TestConfigDefaults(t *testing.T) {
 	}
 }
 
+// An address that is taken is said with its flag and what to do.
+func TestATakenAddressIsSaid(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	for flag, cfg := range map[string]Config{
+		"--http": {HTTP: address, RPC: "127.0.0.1:0"}, "--rpc": {HTTP: "127.0.0.1:0", RPC: address},
+	} {
+		cfg.Name, cfg.DataDir, cfg.Gossip, cfg.Logger = "s1", t.TempDir(), "127.0.0.1:0", testLog(t)
+		_, err := New(cfg)
+		if err == nil || !strings.Contains(err.Error(), "("+flag+")") || !strings.Contains(err.Error(), "stop what listens there, or choose another address") {
+			t.Errorf("%s on a taken address gave %v", flag, err)
+		}
+	}
+}
+
 func TestConfigRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -33,6 +54,7 @@ func TestConfigRefuses(t *testing.T) {
 	}{
 		{"a name with a slash", "name", Config{Name: "a/b"}},
 		{"an address without a port", "http", Config{Name: "s", HTTP: "127.0.0.1"}},
+		{"a port that none is", "http", Config{Name: "s", HTTP: "127.0.0.1:99999"}},
 		{"a public listener", "http", Config{Name: "s", HTTP: "0.0.0.0:7480"}},
 		{"a public gossip listener", "gossip", Config{Name: "s", Gossip: ":7482"}},
 		{"a host name that may be public", "rpc", Config{Name: "s", RPC: "example.org:7481"}},

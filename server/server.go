@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/axd-project/axd/api"
@@ -102,10 +103,10 @@ func (s *Server) open() (err error) {
 		s.setClusterID(f.ClusterID)
 	}
 	if s.http, err = s.cfg.Host.Listen(s.cfg.HTTP); err != nil {
-		return fmt.Errorf("listening for the API (--http): %w", err)
+		return listenError("the API", "--http", err)
 	}
 	if s.rpc, err = s.cfg.Host.Listen(s.cfg.RPC); err != nil {
-		return fmt.Errorf("listening for Raft and RPC (--rpc): %w", err)
+		return listenError("Raft and RPC", "--rpc", err)
 	}
 	s.cfg.RPC = s.rpc.Addr().String()
 	s.mux = rpc.NewMux(s.rpc)
@@ -129,6 +130,14 @@ func (s *Server) open() (err error) {
 		s.setClusterID(f.ClusterID)
 	}
 	return nil
+}
+
+func listenError(what, flag string, err error) error {
+	next := "choose another address"
+	if errors.Is(err, syscall.EADDRINUSE) {
+		next = "stop what listens there, or " + next
+	}
+	return fmt.Errorf("listening for %s (%s): %w; %s", what, flag, err, next)
 }
 
 // openHome opens the state. A server that was part of a cluster must find it:
