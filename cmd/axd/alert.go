@@ -16,6 +16,8 @@ import (
 func newAlert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "alert", Short: "See what needs attention", GroupID: "use", Args: noVerb, RunE: help,
+		Example: `  axd alert list --state open
+  axd alert ack clock_step/s1`,
 	}
 	cmd.AddCommand(newAlertList(), newAlertAck())
 	return cmd
@@ -45,7 +47,7 @@ acknowledged. Alerts are kept for 30 days after their last change.`,
 			now := time.Now()
 			t.row("ALERT", "STATE", "COUNT", "FIRST", "LAST", "TEXT")
 			for _, a := range list.Alerts {
-				t.row(alertName(a), a.State, strconv.FormatUint(a.Count, 10), clock(&a.First, now), clock(&a.Last, now), a.Text)
+				t.wrapped(50, alertName(a), a.State, strconv.FormatUint(a.Count, 10), clock(&a.First, now), clock(&a.Last, now), a.Text)
 			}
 		})
 	})

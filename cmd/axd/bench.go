@@ -29,7 +29,7 @@ type benchFlags struct {
 }
 
 func (b *benchFlags) flags(f *pflag.FlagSet) {
-	f.StringVar(&b.opts.Dir, "dir", "", "`directory` for the servers' data, on the disk to be measured (default: that for temporary files)")
+	f.StringVar(&b.opts.Dir, "dir", "", "`directory` for the servers' data, on the disk to be measured (default: the temporary one)")
 	f.StringSliceVar(&b.opts.Addr, "addr", nil, "a running cluster's HTTP `addresses` instead of own servers")
 	f.IntVar(&b.opts.Workers, "workers", 2, "worker processes")
 	f.IntVar(&b.opts.Slots, "slots", 1000, "attempts at one time, of each worker")
@@ -41,6 +41,8 @@ func (b *benchFlags) flags(f *pflag.FlagSet) {
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure axd on this machine", GroupID: "use", Args: noVerb, RunE: help,
+		Example: `  axd bench all
+  axd bench lateness --rate 5000 --seconds 20`,
 		Long: `Measure axd on this machine: each scenario starts three servers and the workers
 it needs on loopback, with their data synced to disk, puts a load on them and
 ends them. The last line of standard output is one JSON object with the figures;

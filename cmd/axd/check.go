@@ -54,6 +54,8 @@ func reason(f *pflag.Flag, err error) string {
 		return "must be values separated by commas, with quotes in pairs"
 	}
 	switch f.Value.Type() {
+	case "stringToString":
+		return "must be KEY=VALUE"
 	case "int":
 		return "must be a whole number"
 	case "float64":
@@ -66,6 +68,25 @@ func reason(f *pflag.Flag, err error) string {
 		err = errors.Unwrap(bad)
 	}
 	return err.Error()
+}
+
+// exclude refuses two flags that contradict each other.
+func exclude(cmd *cobra.Command, one, other string) error {
+	a, b := cmd.Flags().Lookup(one), cmd.Flags().Lookup(other)
+	if !a.Changed || !b.Changed {
+		return nil
+	}
+	return job.Invalid("--"+one, "must not be given beside --"+other+": leave one of them out", a.Value.String())
+}
+
+// oneOf refuses a command that has none of these flags.
+func oneOf(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return nil
+		}
+	}
+	return job.Invalid("--"+strings.Join(names, ", --"), "at least one of them must be given", "")
 }
 
 // checkAddresses refuses what is not host:port; an empty list is fine.

@@ -13,6 +13,8 @@ import (
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster", Short: "See and change the servers and who leads", GroupID: "use", Args: noVerb, RunE: help,
+		Example: `  axd cluster status
+  axd cluster transfer s2`,
 	}
 	cmd.AddCommand(newClusterStatus(), newClusterJoin(), newClusterRemove(), newClusterTransfer(), newClusterRecover())
 	return cmd
@@ -50,7 +52,8 @@ func clusterTable(t *table, c client.Cluster) {
 	t.pair("Applied index", strconv.FormatUint(c.Applied, 10))
 	t.pair("Clock", exact(&c.Now))
 	if a := c.Alerts.Newest; a != nil {
-		t.row("Alerts", fmt.Sprintf("%d open, newest %s: %s", c.Alerts.Open, alertName(*a), a.Text))
+		t.row("Alerts", fmt.Sprintf("%d open, the newest is %s:", c.Alerts.Open, alertName(*a)))
+		t.wrapped(80, "", a.Text)
 	}
 	t.gap()
 	t.row("SERVER", "STATE", "ROLE", "HTTP", "RPC", "GOSSIP", "VERSION")

@@ -75,7 +75,7 @@ func (c *conn) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&c.addr, "addr", nil, "servers' HTTP `addresses`, comma separated (AXD_ADDR; default "+client.DefaultAddress+")")
 	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` (AXD_NAMESPACE; otherwise the one named "+job.DefaultNamespace+")")
-	f.StringVar(&c.token, "token", "", "bearer `token` for a proxy before the servers, which check none (better: AXD_TOKEN, which other users can't see)")
+	f.StringVar(&c.token, "token", "", "bearer `token` for a proxy before the servers (better AXD_TOKEN, which others can't see)")
 	f.BoolVar(&c.stale, "stale", false, "read what the asked server has, even without a leader")
 	c.retry = durationFlag(defaultRetry)
 	f.Var(&c.retry, "retry-time", "how long to go on asking while no server leads or answers")

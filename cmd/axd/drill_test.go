@@ -224,7 +224,7 @@ func TestDrillGrowReplaceRestart(t *testing.T) {
 	d.must(s3.Start())
 	d.must(d.AwaitReady(d.ctx, s3))
 	d.votes("s1", "s2", "s3")
-	if out := d.axd(exitOK, "check"); strings.Count(out, " yes ") != 3 {
+	if out := d.axd(exitOK, "check"); strings.Count(out, " yes ") != 3 || !strings.Contains(out, "all 3 servers agree") {
 		t.Errorf("the servers don't agree:\n%s", out)
 	}
 

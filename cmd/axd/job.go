@@ -16,6 +16,8 @@ import (
 func newJob() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "job", Short: "Define jobs: what runs, and how", GroupID: "use", Args: noVerb, RunE: help,
+		Example: `  axd job put -f jobs.yaml
+  axd job show report`,
 	}
 	cmd.AddCommand(newJobPut(), newJobList(), newJobShow(), newJobDelete())
 	return cmd

@@ -118,6 +118,27 @@ func codeOf(err error) job.Code {
 	return ""
 }
 
+// lists tells of each kind of object which command lists those that exist.
+var lists = map[string]string{
+	"task":   "'axd task list' shows the tasks; ended ones go after the servers' --retention. Another namespace: --namespace.",
+	"job":    "'axd job list' shows the jobs. Another namespace: --namespace.",
+	"worker": "'axd worker list' shows the workers.",
+	"server": "'axd cluster status' shows the servers.",
+	"alert":  "'axd alert list' shows the alerts.",
+}
+
+func fieldOf(err error) string {
+	var c *client.Error
+	if errors.As(err, &c) {
+		return c.Field
+	}
+	var j *job.Error
+	if errors.As(err, &j) {
+		return j.Field
+	}
+	return ""
+}
+
 // hint says what to do next, where the error itself does not.
 func hint(err error) string {
 	var c *client.Error
@@ -134,6 +155,8 @@ func hint(err error) string {
 		return "It may have been done or not. Look before you repeat it; a submit with the same --key is always safe."
 	case job.CodeQuotaExceeded:
 		return "Nothing was changed. Try again when tasks have ended."
+	case job.CodeNotFound:
+		return lists[fieldOf(err)]
 	case job.CodeDiskFull:
 		return "The servers' disks are nearly full: free some space, or shorten --retention."
 	}

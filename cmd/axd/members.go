@@ -129,7 +129,7 @@ as new servers. One that starts with its old data can make a second cluster.`,
 		if err != nil {
 			return err
 		}
-		said := "nothing is changed yet; with --yes it becomes a cluster of one, and " + others(rep) + " must lose their data before they start again"
+		said := "nothing is changed yet; with --yes it becomes a cluster of one, and the data of " + others(rep) + " must go before they start again"
 		if yes {
 			said = "server " + rep.Name + " is a cluster of one now: start it; delete the data of " + others(rep) + " before they start again, and they join"
 		}

@@ -77,6 +77,33 @@ func (t *table) row(cells ...string) {
 	}
 }
 
+// wrapped writes a row whose last cell may be long: it goes on below itself.
+func (t *table) wrapped(width int, cells ...string) {
+	last := len(cells) - 1
+	for i, part := range words(printable(cells[last]), width) {
+		if i > 0 {
+			clear(cells)
+		}
+		cells[last] = part
+		if _, err := fmt.Fprintln(t.tw, strings.Join(cells, "\t")); err != nil && t.err == nil {
+			t.err = err
+		}
+	}
+}
+
+// words breaks a text at spaces into lines of a width; a longer word keeps its own.
+func words(s string, width int) []string {
+	var lines []string
+	line := ""
+	for _, w := range strings.Fields(s) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimLeft(line+" "+w, " ")
+	}
+	return append(lines, line)
+}
+
 // pair writes a row of a list of fields; an absent value writes none.
 func (t *table) pair(name, value string) {
 	if value != "" {

@@ -12,6 +12,28 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
+// A long text goes on below itself, in its own column.
+func TestLongTextsAreWrapped(t *testing.T) {
+	var buf bytes.Buffer
+	tb := newTable(&buf)
+	tb.row("ALERT", "TEXT")
+	tb.wrapped(20, "disk_low/s2", "only 7.0 % of the disk is free; below 5 % new tasks are refused")
+	tb.wrapped(20, "clock/s1", "off")
+	if err := tb.flush(); err != nil {
+		t.Fatal(err)
+	}
+	const want = `ALERT        TEXT
+disk_low/s2  only 7.0 % of the
+             disk is free; below
+             5 % new tasks are
+             refused
+clock/s1     off
+`
+	if buf.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", buf.String(), want)
+	}
+}
+
 func TestOutputFormats(t *testing.T) {
 	code := 3
 	due := time.Date(2026, 12, 1, 2, 0, 0, 5e6, time.UTC)

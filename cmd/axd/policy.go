@@ -35,7 +35,7 @@ func (e *executor) commandFlags(cmd *cobra.Command) {
 	f.StringToStringVar(&e.env, "env", nil, "add `NAME=VALUE` to the command's environment; repeatable")
 	f.StringVar(&e.dir, "dir", "", "the command's working `directory` on the worker (default: a fresh one)")
 	f.StringVar(&e.user, "user", "", "the `user` to run the command as; needs a worker that runs as root")
-	f.Float64Var(&e.cpu, "cpu", 0, "the command's `cores`, such as 0.5, where the worker has a cgroup of its own (default: no limit)")
+	f.Float64Var(&e.cpu, "cpu", 0, "the command's `cores`, such as 0.5; needs a worker with a cgroup (default: no limit)")
 	f.Var(&e.memory, "memory", "the command's memory, such as 64MiB or 1GiB (default: no limit)")
 }
 

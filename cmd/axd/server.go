@@ -83,9 +83,9 @@ func (s *serverFlags) add(cmd *cobra.Command) {
 		"stretch --election-timeout, 1 to 10; 5 for SD cards and slow links")
 	s.election = durationFlag(server.DefaultElectionTimeout)
 	f.Var(&s.election, "election-timeout", "how long a server waits without a leader, 100ms to 10s")
-	f.Var(&s.lease, "lease-ttl", "how long a worker that loses contact may go on (default: 10s, or 6 election time-outs if longer)")
+	f.Var(&s.lease, "lease-ttl", "how long a worker goes on alone (default: 10s, or 6 election time-outs if longer)")
 	s.skew = durationFlag(server.DefaultMaxClockSkew)
-	f.Var(&s.skew, "max-clock-skew", "how far a server's wall clock may be off from the others' before it hands leadership over")
+	f.Var(&s.skew, "max-clock-skew", "how far off the others' a leader's clock may be before it hands over")
 	f.Int64Var(&s.snapshotMiB, "snapshot-mib", server.DefaultSnapshotBytes>>20,
 		"make a snapshot whenever Raft's log has grown by so many `MiB`, 1 to 1024")
 	s.retention = durationFlag(server.DefaultRetention)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/server"
 )
 
@@ -23,6 +25,8 @@ const votesTime = 2 * time.Minute
 func newSnapshot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "snapshot", Short: "Save, inspect and restore a backup of everything", GroupID: "use", Args: noVerb, RunE: help,
+		Example: `  axd snapshot save /backup/axd-$(date +%F).tar
+  axd snapshot inspect /backup/axd-2026-11-30.tar`,
 	}
 	cmd.AddCommand(newSnapshotSave(), newSnapshotInspect(), newSnapshotRestore())
 	return cmd
@@ -49,6 +53,10 @@ it is whole and every checksum in it was verified.`,
 // saveSnapshot writes beside the file and gives it its name last.
 func saveSnapshot(ctx context.Context, cl *client.Client, file string) (rep server.SnapshotReport, err error) {
 	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.partial")
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return rep, job.Invalid("FILE", "must be in a directory that exists and can be written: "+at.Err.Error(), file)
+	}
 	if err != nil {
 		return rep, fmt.Errorf("create the file: %w", err)
 	}
@@ -97,7 +105,9 @@ func snapshotTable(t *table, rep server.SnapshotReport) {
 func contentsTable(t *table, c server.Contents) {
 	t.row("Cluster", c.ClusterID)
 	t.row("Applied index", strconv.FormatUint(c.Applied, 10))
-	t.row("Clock", exact(&c.Clock))
+	if clock := c.Clock; clock.UnixMilli() > 0 { // else nothing was ever applied
+		t.row("Clock", exact(&clock))
+	}
 	t.row("Feature level", strconv.FormatUint(uint64(c.FeatureLevel), 10))
 	t.row("Token epoch", strconv.FormatUint(uint64(c.RestoreEpoch), 10))
 	if c.Restored != "" {
@@ -128,22 +138,28 @@ is 1 where the state is broken, 2 where the file is no whole snapshot.`,
 		if err := out.print(cmd.OutOrStdout(), rep, func(t *table) { snapshotTable(t, rep) }); err != nil {
 			return err
 		}
-		return tellProblems(cmd.ErrOrStderr(), rep.Problems)
+		return verdict(cmd.ErrOrStderr(), rep.Problems, "the snapshot is whole", "take another one")
 	})
 	return cmd
 }
 
-// tellProblems ends with exitFailed when there are any.
-func tellProblems(w io.Writer, problems []string) error {
+// verdict says that all is well, or what isn't and what to do; it ends with
+// exitFailed then.
+func verdict(w io.Writer, problems []string, well, next string) error {
+	if len(problems) == 0 {
+		_, err := fmt.Fprintln(w, "axd: "+well)
+		return err
+	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(w, "axd: "+printable(p)); err != nil {
 			return err
 		}
 	}
-	if len(problems) > 0 {
-		return &runError{code: exitFailed, err: fmt.Errorf("%d problems found", len(problems))}
+	count := "1 problem"
+	if n := len(problems); n > 1 {
+		count = strconv.Itoa(n) + " problems"
 	}
-	return nil
+	return &runError{code: exitFailed, err: errors.New(count + " found: " + next)}
 }
 
 func newSnapshotRestore() *cobra.Command {
@@ -171,7 +187,7 @@ holds that isn't in the snapshot is lost, tasks acknowledged a moment ago too.`,
 			return err
 		}
 		if len(rep.Problems) > 0 {
-			return tellProblems(cmd.ErrOrStderr(), rep.Problems)
+			return verdict(cmd.ErrOrStderr(), rep.Problems, "", "nothing was restored; take another snapshot")
 		}
 		f, err := os.Open(args[0])
 		if err != nil {

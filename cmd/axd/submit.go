@@ -50,8 +50,10 @@ error; with -o json or yaml the ended task is what is printed.`,
 	f.BoolVar(&s.wait, "wait", false, "wait until the task has ended; exit code 1 unless it is success")
 	s.executor.flags(cmd)
 	s.policy.flags(cmd)
-	cmd.MarkFlagsMutuallyExclusive("at", "delay")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		if err := exclude(cmd, "at", "delay"); err != nil {
+			return err
+		}
 		r, err := s.request(cmd, args)
 		if err != nil {
 			return err

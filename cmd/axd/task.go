@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,9 @@ import (
 func newTask() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "task", Short: "Submit tasks and see what became of them", GroupID: "use", Args: noVerb, RunE: help,
+		Example: `  axd task submit --delay 10s -- echo hi
+  axd task list --state failed
+  axd task show 01KBN0Y2M80000000000000007`,
 	}
 	cmd.AddCommand(newTaskSubmit(), newTaskList(), newTaskShow(), newTaskCancel(), newTaskReschedule(), newTaskLogs())
 	return cmd
@@ -281,10 +285,8 @@ it was and shows "reschedule came too late".`,
 	f.StringVar(&when, "at", "", "new `time`, RFC 3339 with an offset")
 	f.Var(&delay, "delay", "new time, from now")
 	f.StringVar(&priority, "priority", "", "new `priority`: high, normal or low")
-	cmd.MarkFlagsMutuallyExclusive("at", "delay")
-	cmd.MarkFlagsOneRequired("at", "delay", "priority")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := checkTime("--at", when); err != nil {
+		if err := cmp.Or(exclude(cmd, "at", "delay"), oneOf(cmd, "at", "delay", "priority"), checkTime("--at", when)); err != nil {
 			return err
 		}
 		r := client.RescheduleRequest{ExecuteTime: when}
@@ -320,8 +322,10 @@ as it comes. What the attempt wrote to its standard error comes on standard erro
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show output as it comes, until the task ends")
 	cmd.Flags().IntVar(&number, "attempt", 0, "the attempt's `number` (default: the latest)")
-	cmd.MarkFlagsMutuallyExclusive("follow", "attempt")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		if err := exclude(cmd, "follow", "attempt"); err != nil {
+			return err
+		}
 		if follow {
 			w := watcher{client: cl, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 			_, err := w.watch(ctx, args[0])

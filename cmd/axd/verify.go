@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -39,7 +40,12 @@ they wrote, and compare them. The exit code is 1 where something is wrong.`,
 			return &runError{code: exitFailed, err: errors.New("not all servers answer and agree; " +
 				"one that differs: stop it, empty its data directory and start it, and it gets the state from the leader")}
 		}
-		return nil
+		said := fmt.Sprintf("all %d servers agree", len(got.Servers))
+		if len(got.Servers) == 1 {
+			said = "one server has nothing to be compared with; its disk is verified by --data-dir, once it is stopped"
+		}
+		_, err = fmt.Fprintln(cmd.ErrOrStderr(), "axd: "+said)
+		return err
 	})
 	online := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -79,5 +85,6 @@ func checkDisk(cmd *cobra.Command, dir string, out outputFlag) error {
 	if err != nil {
 		return err
 	}
-	return tellProblems(cmd.ErrOrStderr(), rep.Problems)
+	return verdict(cmd.ErrOrStderr(), rep.Problems, "nothing is wrong with the log, the state and the snapshots",
+		"move "+dir+" away and start the server: it joins anew and gets everything from the others")
 }

@@ -14,6 +14,7 @@ var version = "dev"
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", GroupID: "use", Args: noArgs,
+		Example: `  axd version`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err

@@ -25,8 +25,8 @@ func newWorker() *cobra.Command {
 commands and HTTP requests, as the user that started it.
 
 A worker that gets SIGTERM or Ctrl-C takes nothing new and lets attempts finish
-for --drain-time; a second signal ends and gives back what still runs. It finds the leader by
-gossip: --join names the gossip address of one or more servers.
+for --drain-time; a second signal ends and gives back what still runs. It finds
+the leader by gossip: --join names the gossip address of one or more servers.
 
 Settings come from flags, AXD_* variables and the YAML file of --config, in
 this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
