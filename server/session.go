@@ -185,6 +185,7 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: attemptRef(held.Ref), Attempt: held.Ref.Attempt, Finished: held.Finished})
 	}
 	sess := newSession(r.Conn, &h, s.clock.NowMicros)
+	ends := s.sessions.ended()
 	term, err := s.sched.Attach(ctx, sess, hello)
 	if err != nil {
 		if ctx.Err() != nil { // the loop may yet attach it: nobody would send what it queues
@@ -194,7 +195,11 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, s.notLeading(err)
 	}
 	sess.term = term
-	s.sessions.put(sess)
+	if !s.sessions.put(sess, ends) {
+		_ = r.Conn.Close() // the loop may hold it, and what it queues goes nowhere
+		s.sched.Detach(sess.name, sess)
+		return nil, s.notLeading(job.Errorf(job.CodeNoLeader, "the session was overtaken; say hello again"))
+	}
 	s.sessions.running.Go(sess.send)
 	s.sessions.running.Go(func() { s.watchSession(sess) })
 	return rpc.WorkerWelcome{
