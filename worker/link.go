@@ -18,6 +18,9 @@ const (
 	hangFloor     = 2 * time.Second // a supervisor that owes an answer for less is only slow
 	respawnPause  = time.Second     // between two starts of the supervisor
 	supervisorEnd = 8 * time.Second // for it to end after its pipe was closed: lastKill and some
+	// leaseLook is between two looks at a supervisor after the lease's end. Two that
+	// find it silent condemn it, which is well within the leader's patience of 2s.
+	leaseLook = 500 * time.Millisecond
 )
 
 // errSupervisor tells that no supervisor runs, or that it does not answer.
@@ -29,6 +32,7 @@ type supervisors struct {
 	argv  []string
 	log   *slog.Logger
 	lease func() renewOrder // as it stands, for a new supervisor
+	clock func() time.Duration
 
 	mu      sync.Mutex
 	current *link
@@ -55,8 +59,34 @@ func (s *supervisors) get() (*link, error) {
 		return nil, err
 	}
 	l.send(order{Renew: new(s.lease())})
+	l.wg.Go(func() { s.guard(l) })
 	s.current = l
 	return l, nil
+}
+
+// guard sees to it that a supervisor which hangs doesn't outlast the lease with its
+// commands. While the lease is renewed, renew finds that out; without a leader
+// nobody else would.
+func (s *supervisors) guard(l *link) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.gone:
+			return
+		case <-timer.C:
+		}
+		lease := s.lease()
+		left := time.Duration(lease.Until) - s.clock()
+		if left <= 0 && l.holds() {
+			if l.hangs(leaseLook * 4 / 5) {
+				l.condemn("the lease has ended and the supervisor does not answer: it is killed with its commands")
+				return
+			}
+			l.send(order{Renew: &lease}) // it renews nothing, but is answered
+		}
+		timer.Reset(max(left, leaseLook))
+	}
 }
 
 // renew tells the supervisor of the lease. One that has not confirmed an
@@ -203,6 +233,13 @@ func (l *link) send(o order) {
 	default:
 		l.condemn("the supervisor reads nothing and is killed with its commands")
 	}
+}
+
+// holds tells whether a command is in the supervisor's hands.
+func (l *link) holds() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) > 0
 }
 
 // hangs tells whether two looks in a row found that the supervisor has owed an

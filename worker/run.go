@@ -85,7 +85,7 @@ func (w *Worker) startTimers() (stop func(), err error) {
 // open takes the data directory and settles what an earlier life left there.
 func (w *Worker) open() error {
 	if w.cfg.Exec {
-		w.super = &supervisors{argv: w.cfg.Supervisor, log: w.log, lease: w.leaseOrder}
+		w.super = &supervisors{argv: w.cfg.Supervisor, log: w.log, lease: w.leaseOrder, clock: w.cfg.Clock}
 		w.web = newWebClient(w)
 	}
 	if w.cfg.DataDir == "" {
