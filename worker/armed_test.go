@@ -155,6 +155,27 @@ func TestArmedAttemptsWaitForAClockThatWasSetBack(t *testing.T) {
 	})
 }
 
+// So it does where the leader ends its sessions with that, or where its successor
+// knows better.
+func TestArmedAttemptsWaitForTheClockOfTheNextSession(t *testing.T) {
+	t.Parallel()
+	const ahead = 40 * time.Second
+	inBubbleAhead(t, ahead, func(t *testing.T, b *arming) {
+		item := b.in(2 * time.Second)
+		b.dispatch(item)
+		synctest.Wait()
+		b.with(func() { b.ahead = 0 })
+		_ = b.conn.Close()
+		receive(t, b.hellos, 5*time.Second)
+		time.Sleep(ahead)
+		if s := b.w.Stats(); s.Started != 0 || s.Armed != 1 {
+			t.Errorf("before its time: %+v", s)
+		}
+		time.Sleep(5 * time.Second)
+		b.checkStarts(t, 0, item)
+	})
+}
+
 func TestArmedAttemptWithoutALeaseDoesNotStart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *arming) {

@@ -60,10 +60,25 @@ const clockHaste = 0.06
 // since: where the bound says otherwise, the leader has set its clock back, which
 // it does rather than run far ahead of the others, and what was known is void.
 func (c *clusterClock) answered(nowUS int64, sent, received time.Duration) (setBack bool) {
+	return c.voidBeyond(nowUS, sent, received, 0)
+}
+
+// leadersApart is how far apart the clocks of two leaders may be that are both
+// right, with much to spare. A leader that finds itself so far ahead sets its own
+// back.
+const leadersApart = 5 * time.Second
+
+// welcomed is answered for the beginning of a session, whose leader may be another
+// one: only what is far beyond its clock is void.
+func (c *clusterClock) welcomed(nowUS int64, sent, received time.Duration) (setBack bool) {
+	return c.voidBeyond(nowUS, sent, received, leadersApart)
+}
+
+func (c *clusterClock) voidBeyond(nowUS int64, sent, received, apart time.Duration) bool {
 	latest := time.Duration(nowUS)*time.Microsecond + time.Duration(float64(received-sent)*(1+clockHaste)) + time.Millisecond
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if nowUS == 0 || !c.known || c.bound(received) <= latest {
+	if nowUS == 0 || !c.known || c.bound(received) <= latest+apart {
 		return false
 	}
 	c.known = false

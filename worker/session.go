@@ -257,9 +257,14 @@ func (w *Worker) address() string {
 func (w *Worker) opened(s *session, sent time.Duration, welcome rpc.WorkerWelcome) {
 	s.ttl = max(time.Duration(welcome.LeaseMS)*time.Millisecond, minLease)
 	s.heartbeat = min(max(time.Duration(welcome.HeartbeatMS)*time.Millisecond, minHeartbeat), s.ttl/4)
-	w.table.pinStarts(&w.clock)
+	received := w.cfg.Clock()
+	if w.clock.welcomed(welcome.NowUS, sent, received) {
+		w.log.Warn("the cluster's clock was far ahead and has been set back: what is armed waits for it")
+	} else {
+		w.table.pinStarts(&w.clock)
+	}
 	w.clock.reset()
-	w.observe(welcome.NowUS, w.cfg.Clock())
+	w.observe(welcome.NowUS, received)
 	if welcome.Lease {
 		w.renewed(sent, s.ttl)
 	}
