@@ -64,21 +64,23 @@ func newClock(h Host) *clock {
 // Now returns the cluster's time in Unix ms, rounded down: nothing is due early.
 func (c *clock) Now() int64 { return c.nanos() / int64(time.Millisecond) }
 
-// NowMicros returns the cluster's time in Unix µs.
-func (c *clock) NowMicros() int64 { return c.nanos() / int64(time.Microsecond) }
-
 // stamp is Now for log entries: 0 until a term's clock is agreed. Raft leads
-// before that, and what this server's own wall says must not reach state. It is
-// 0 after a suspend too, until that was looked into: the cluster may have gone
-// on without this server.
-func (c *clock) stamp() int64 {
+// before that, and what this server's own wall says must not reach state.
+func (c *clock) stamp() int64 { return c.told() / 1000 }
+
+// told is what workers hear of the cluster's time, in Unix µs. It is 0, which tells
+// nothing, while no term's clock is agreed: what a server that leads no more takes
+// for the time may be its own wall's. It is 0 after a suspend too, until that was
+// looked into: the cluster may have gone on without this server, or the machine may
+// be wrong on how long it slept.
+func (c *clock) told() int64 {
 	slept := c.sleep()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.mu.anchored || slept > sleepLimit {
 		return 0
 	}
-	return c.advance() / int64(time.Millisecond)
+	return c.advance() / int64(time.Microsecond)
 }
 
 func (c *clock) nanos() int64 {

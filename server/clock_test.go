@@ -109,8 +109,8 @@ func TestClockIsReadInMicroseconds(t *testing.T) {
 	c.anchor(c.wallLead() + 1700*time.Microsecond)
 	h.pass(250 * time.Microsecond)
 	want := h.wall.UnixMicro() + 1700
-	if got := c.NowMicros(); got != want {
-		t.Errorf("NowMicros is %d, want %d", got, want)
+	if got := c.told(); got != want {
+		t.Errorf("told is %d, want %d", got, want)
 	}
 	if got := c.Now(); got != want/1000 {
 		t.Errorf("Now is %d, want %d, rounded down", got, want/1000)
@@ -154,5 +154,34 @@ func TestNothingIsStampedAfterASuspend(t *testing.T) {
 	c.woken()
 	if c.stamp() != h.wall.UnixMilli() {
 		t.Error("no stamp though the suspend was looked into")
+	}
+}
+
+// Workers start what is armed by what they are told of the time. A leader that has
+// just been deposed may answer a heartbeat yet, when its clock is its own wall's
+// again; and a machine that slept may be wrong on how long.
+func TestWorkersAreToldOnlyATimeThatIsAgreed(t *testing.T) {
+	h, c := newHands()
+	if got := c.told(); got != 0 {
+		t.Errorf("before the clock was agreed workers are told %d", got)
+	}
+	c.anchor(c.wallLead())
+	right := h.wall.UnixMicro()
+	if got := c.told(); got != right {
+		t.Errorf("workers are told %d, want %d", got, right)
+	}
+	h.mono += 40 * time.Second
+	if got := c.told(); got != 0 {
+		t.Errorf("after a suspend that nobody looked into workers are told %d", got)
+	}
+	c.woken()
+	c.setBack(c.wallLead())
+	if got := c.told(); got != right {
+		t.Errorf("after it was looked into workers are told %d, want %d", got, right)
+	}
+	h.wall = h.wall.Add(time.Hour)
+	c.release()
+	if got := c.told(); got != 0 {
+		t.Errorf("after the term workers are told %d", got)
 	}
 }

@@ -26,7 +26,7 @@ const (
 type session struct {
 	conn  *rpc.Conn
 	queue chan message
-	now   func() int64 // the cluster's clock, Unix µs
+	now   func() int64 // see clock.told
 	name  string
 	term  uint64 // in which it was attached
 	boot  string
@@ -184,7 +184,7 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 	for _, held := range h.Held {
 		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: attemptRef(held.Ref), Attempt: held.Ref.Attempt, Finished: held.Finished})
 	}
-	sess := newSession(r.Conn, &h, s.clock.NowMicros)
+	sess := newSession(r.Conn, &h, s.clock.told)
 	ends := s.sessions.ended()
 	term, err := s.sched.Attach(ctx, sess, hello)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 	s.sessions.running.Go(func() { s.watchSession(sess) })
 	return rpc.WorkerWelcome{
 		Term: term, LeaseMS: s.cfg.LeaseTTL.Milliseconds(), HeartbeatMS: heartbeatEvery.Milliseconds(),
-		Lease: true, NowUS: s.clock.NowMicros(),
+		Lease: true, NowUS: s.clock.told(),
 	}, nil
 }
 
@@ -244,7 +244,7 @@ func (s *Server) onHeartbeat(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, s.notLeading(job.Errorf(job.CodeNoLeader, "the lease has ended; say hello again"))
 	}
 	s.sched.Heartbeat(sess.name, hb.Free)
-	return rpc.HeartbeatReply{Term: term, NowUS: s.clock.NowMicros()}, nil
+	return rpc.HeartbeatReply{Term: term, NowUS: s.clock.told()}, nil
 }
 
 // onGiveBack returns attempts that the worker did not start, or had to end when it
