@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,20 +38,30 @@ func (s *Server) onFinished(ctx context.Context, r *rpc.Request) (any, error) {
 	}
 	v := newVerdicts(len(m.Results))
 	for i := range m.Results {
-		result, err := fsm.DecodeAttemptResult(m.Results[i].Result)
-		if err != nil {
-			v.refuse(i, "the result could not be decoded")
-			continue
-		}
-		s.proposeAsync(fsm.Finished{AttemptRef: attemptRef(m.Results[i].Ref), Result: result}, func(res fsm.Result, err error) {
-			v.decide(i, res, err)
-		})
+		c := fsm.Finished{AttemptRef: attemptRef(m.Results[i].Ref), Result: readResult(m.Results[i].Result)}
+		s.proposeAsync(c, func(res fsm.Result, err error) { v.decide(i, res, err) })
 	}
 	reply, err := v.wait(ctx)
 	if err != nil {
 		return nil, s.notLeading(err)
 	}
 	return reply, nil
+}
+
+// readResult reads what a worker says of an attempt's end. What can't be read fails
+// the attempt: the worker holds it no more, so refused it would wait for ever.
+func readResult(b []byte) fsm.AttemptResult {
+	result, err := fsm.DecodeAttemptResult(b)
+	if err == nil {
+		switch result.Outcome {
+		case job.OutcomeSuccess, job.OutcomeFailed, job.OutcomeTimeout, job.OutcomeLost, job.OutcomeCancelled:
+			return result
+		}
+		err = fmt.Errorf("it has the unknown outcome %d", result.Outcome)
+	}
+	return fsm.AttemptResult{
+		Outcome: job.OutcomeFailed, Error: "the worker's result can't be read, which may be of another axd: " + err.Error(),
+	}
 }
 
 // verdicts gathers what becomes of the results of one message.
@@ -70,13 +81,6 @@ func newVerdicts(n int) *verdicts {
 		close(v.done)
 	}
 	return v
-}
-
-func (v *verdicts) refuse(i int, why string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.reply.Refused = append(v.reply.Refused, rpc.Refusal{At: i, Why: why})
-	v.settle(i)
 }
 
 func (v *verdicts) decide(i int, res fsm.Result, err error) {

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/rpc"
@@ -18,7 +20,7 @@ func TestVerdictsOfOneMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVerdicts(5)
 		v.decide(0, fsm.Result{}, nil)
-		v.refuse(1, "nonsense")
+		v.decide(1, fsm.Result{Err: job.Errorf(job.CodeStale, "nonsense")}, nil)
 		v.decide(2, fsm.Result{Err: job.Errorf(job.CodeConflict, "late")}, nil)
 		v.decide(3, fsm.Result{}, errors.New("queue full"))
 		began := time.Now()
@@ -57,4 +59,31 @@ func TestVerdictsAreAnsweredOnceAllAreDecided(t *testing.T) {
 			t.Errorf("for a connection that has ended: %+v", reply)
 		}
 	})
+}
+
+// A result that can't be read still ends its attempt, whose worker holds it no more.
+func TestAResultThatCannotBeReadFailsItsAttempt(t *testing.T) {
+	encode := func(o job.Outcome) []byte {
+		b, err := msgpack.Marshal(rpc.AttemptResult{Outcome: uint8(o)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, tt := range map[string]struct {
+		result []byte
+		want   job.Outcome
+	}{
+		"a success":           {encode(job.OutcomeSuccess), job.OutcomeSuccess},
+		"lost":                {encode(job.OutcomeLost), job.OutcomeLost},
+		"no worker's outcome": {encode(job.OutcomeRefused), job.OutcomeFailed},
+		"of a later axd":      {encode(99), job.OutcomeFailed},
+		"nonsense":            {[]byte("nonsense"), job.OutcomeFailed},
+		"nothing":             {nil, job.OutcomeFailed},
+	} {
+		got := readResult(tt.result)
+		if got.Outcome != tt.want || (got.Error == "") == (tt.want == job.OutcomeFailed) {
+			t.Errorf("%s: read as %v, %q", name, got.Outcome, got.Error)
+		}
+	}
 }
