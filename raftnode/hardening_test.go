@@ -50,21 +50,27 @@ func TestSnapshotSenderThatFallsSilentIsSucceeded(t *testing.T) {
 }
 
 // A server that was away for longer than the log reaches back catches up while
-// the others are written to all the time, with a few snapshots at most.
+// the others are written to all the time, with a few snapshots at most. While it
+// is sent one, several more are made: without the log that is kept behind them it
+// would be sent the next one, for ever.
 func TestFollowerFarBehindCatchesUpUnderLoad(t *testing.T) {
 	inBubble(t, trio3, func(c *cluster) {
-		c.adjust = func(cfg *Config) { cfg.SnapshotBytes, cfg.TrailingBytes = 128<<10, 64<<10 }
+		c.adjust = func(cfg *Config) { cfg.SnapshotBytes, cfg.TrailingBytes = 128<<10, 1<<20 }
+		c.wires.drag = 300 * time.Millisecond // some 150 entries, or 600 KB of log
 		c.startAll()
 		c.mustSubmit("before", 5, 100)
 		l := c.leader()
 		behind := c.others(l)[0]
 		behind.stop()
-		c.mustSubmit("away", 120, 4000)
+		c.mustSubmit("away", 400, 4000)
 		c.until("compaction", func() bool { return l.Stats()["log_first_index"] > 20 })
 		behind.start()
 		var last job.ID
 		n := 0
 		c.until("it has what was written a moment ago", func() bool {
+			if got := behind.restored.Load(); got > 3 {
+				c.t.Fatalf("it was sent %d snapshots and is still behind", got)
+			}
 			n++
 			before := last // a follower learns with the next entry that one is committed
 			id, err := l.submit(fmt.Sprintf("load-%d", n), 4000)

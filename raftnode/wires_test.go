@@ -32,6 +32,12 @@ func inBubble(t *testing.T, names []string, test func(c *cluster)) {
 	})
 }
 
+// The first bytes of raft's requests.
+const (
+	installSnapshot = 2
+	timeoutNow      = 3
+)
+
 // wires is a network in memory whose servers can fall silent: what they send is
 // lost and nobody is told, as when a machine loses its power.
 type wires struct {
@@ -42,6 +48,7 @@ type wires struct {
 	doomed    string // falls silent once it has sent so many bytes of a snapshot
 	to        string // to this one
 	left      int
+	drag      time.Duration // how long a snapshot takes to be sent
 	stuck     chan struct{} // until it is closed nobody is told to stand for leader; nil: everybody is
 }
 
@@ -107,7 +114,6 @@ func (w *wires) isMute(name string) bool {
 func (w *wires) passes(c *wire, b []byte) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	const installSnapshot = 2 // the first byte of raft's request
 	if w.mute[c.from] || w.mute[c.to] {
 		return 0
 	}
@@ -131,7 +137,9 @@ type wire struct {
 }
 
 func (c *wire) Write(b []byte) (int, error) {
-	const timeoutNow = 3 // the first byte of raft's request
+	if len(b) > 0 && b[0] == installSnapshot {
+		time.Sleep(c.w.drag)
+	}
 	if len(b) > 0 && b[0] == timeoutNow && c.w.stuck != nil {
 		<-c.w.stuck // no deadline ends it
 		return 0, errors.New("cut off")
