@@ -37,7 +37,7 @@ acknowledged. Alerts are kept for 30 days after their last change.`,
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only those that are open, acknowledged or resolved")
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("open", "acknowledged", "resolved"))
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many, up to 1000")
+	limitFlag(cmd, &limit, 100)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		list, err := cl.Alerts(ctx, state, limit)
 		if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -39,7 +40,7 @@ without a leader too. The exit code is 6 when there is no leader.`,
 			return err
 		}
 		if got.Leader == "" {
-			return &runError{code: exitUnavailable, err: fmt.Errorf("no leader: a majority of the servers must be up and reach each other")}
+			return &runError{code: exitUnavailable, err: errors.New("no leader: a majority of the servers must be up and reach each other; 'axd cluster recover' is for those that never come back")}
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -120,6 +121,29 @@ func (c *conn) open(cmd *cobra.Command) (*client.Client, error) {
 		}
 	}
 	return client.New(cfg)
+}
+
+// pageFlag is the size of a page, from 1 to maxPage.
+type pageFlag int
+
+const maxPage = 1000 // as the API's
+
+// limitFlag adds --limit to a command that lists.
+func limitFlag(cmd *cobra.Command, limit *int, usual int) {
+	*limit = usual
+	cmd.Flags().Var((*pageFlag)(limit), "limit", "at most this many, 1 to "+strconv.Itoa(maxPage))
+}
+
+func (p *pageFlag) String() string { return strconv.Itoa(int(*p)) }
+func (p *pageFlag) Type() string   { return "int" }
+
+func (p *pageFlag) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxPage {
+		return job.Invalid("", "must be a whole number from 1 to "+strconv.Itoa(maxPage), s)
+	}
+	*p = pageFlag(n)
+	return nil
 }
 
 // durationFlag is a flag like 90s, 1h30m or 7d.

@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
 )
 
 // Each help text has an example, and fits into a terminal of 120 columns; what is
@@ -37,4 +40,18 @@ func TestHelpTextsHaveExamplesAndFit(t *testing.T) {
 		}
 	}
 	visit(newRoot())
+}
+
+// What can't go on by itself is said with the command that helps.
+func TestHintsNameTheNextCommand(t *testing.T) {
+	for next, err := range map[string]error{
+		"'axd cluster recover'": job.Errorf(job.CodeNoLeader, "there is no leader"),
+		"'axd cluster status'":  job.NotFound("server", "s9"),
+		"'axd task list'":       &client.Error{Problem: client.Problem{Code: job.CodeNotFound, Field: "task", Status: 404}},
+		"'axd alert list'":      job.NotFound("alert", "x/y"),
+	} {
+		if got := hint(err); !strings.Contains(got, next) {
+			t.Errorf("%v: %q doesn't name %s", err, got, next)
+		}
+	}
 }

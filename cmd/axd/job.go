@@ -112,7 +112,7 @@ func newJobList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs", Args: noArgs, Example: `  axd job list -o yaml`,
 	}
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many, up to 1000")
+	limitFlag(cmd, &limit, 100)
 	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		list, err := cl.Jobs(ctx, limit, cursor)

@@ -148,7 +148,7 @@ func hint(err error) string {
 		if unreachable {
 			return "Is a server running there? Start one with 'axd dev', or name your servers: --addr HOST:PORT or AXD_ADDR."
 		}
-		return "The cluster has no leader. See 'axd cluster status'; a majority of its servers must be up."
+		return "The cluster has no leader. See 'axd cluster status'; a majority of its servers must be up. 'axd cluster recover' is for those that never come back."
 	case job.CodeOverloaded:
 		return "The cluster is busy; nothing was changed. Try again later."
 	case job.CodeUnknownOutcome:

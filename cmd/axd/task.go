@@ -58,7 +58,7 @@ func newTaskList() *cobra.Command {
 	f.StringVar(&q.Job, "job", "", "tasks of this `job`")
 	f.StringVar(&q.Worker, "worker", "", "tasks whose attempt this `worker` holds now")
 	f.StringVar(&q.After, "after", "", "tasks created after this `time`, RFC 3339")
-	f.IntVar(&q.Limit, "limit", 50, "at most this many, up to 1000")
+	limitFlag(cmd, &q.Limit, 50)
 	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("scheduled", "blocked", "waiting", "dispatched", "running",
 		"retrying", "success", "failed", "timeout", "cancelled", "skipped", "upstream_failed"))

@@ -96,7 +96,7 @@ func newWorkerList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List workers", Args: noArgs, Example: `  axd worker list`,
 	}
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many, up to 1000")
+	limitFlag(cmd, &limit, 100)
 	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		list, err := cl.Workers(ctx, limit, cursor)
