@@ -75,6 +75,7 @@ func (a *apply) deleteTask(t *Task) int {
 	if t.IdempotencyKey != "" && a.idempotencyRow(t.Namespace, t.IdempotencyKey).ID == t.ID {
 		rows++
 		a.delete(a.key)
+		a.keys.deleted++
 	}
 	for n := t.Attempt; n > 0 && n+MaxAttempts > t.Attempt; n-- {
 		rows++

@@ -102,6 +102,9 @@ func (a *apply) offer(spec *job.TaskSpec) string {
 // idempotencyRow reads who claimed a key; the zero row means nobody.
 func (a *apply) idempotencyRow(namespace, k string) keyRow {
 	a.key = a.key.idempotency(namespace, k)
+	if !a.keys.mayHold(a.key) {
+		return keyRow{}
+	}
 	b, ok := a.tx.Get(a.key)
 	if !ok {
 		return keyRow{}
@@ -147,4 +150,5 @@ func (a *apply) claim(t *Task, hash [16]byte, window job.Duration) {
 	a.key = a.key.idempotency(t.Namespace, t.IdempotencyKey)
 	a.value = appendKeyRow(a.value[:0], row)
 	a.set(a.key, a.value)
+	a.keys.add(a.key)
 }

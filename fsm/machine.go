@@ -43,6 +43,7 @@ type Machine struct {
 	jobs     map[jobName]*Job
 	workers  map[string]*Worker
 	active   map[TaskRef]heldTask
+	keys     keyFilter
 }
 
 type jobName struct{ namespace, name string }
@@ -70,6 +71,7 @@ func (m *Machine) Reset() {
 	m.jobs = map[jobName]*Job{}
 	m.workers = map[string]*Worker{}
 	m.active = map[TaskRef]heldTask{}
+	m.keys = keyFilter{}
 }
 
 // Apply applies one encoded Entry and returns one result per command, and
@@ -213,6 +215,7 @@ func (a *apply) begin() {
 // finish writes what an entry changes once, whatever its commands.
 func (a *apply) finish() {
 	a.flushCounters()
+	a.keys.grow(a.tx)
 	a.meta.Format = max(a.meta.Format, Format)
 	a.meta.Applied = a.at.Index
 	a.meta.Clock = a.now

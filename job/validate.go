@@ -45,6 +45,9 @@ func ValidateLabels(field string, labels map[string]string) *Error {
 	if len(labels) > MaxLabels {
 		return invalidNumber(field, fmt.Sprintf("must be at most %d labels", MaxLabels), len(labels))
 	}
+	if len(labels) == 0 {
+		return nil // the usual case, and checked by every apply
+	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if len(key) > MaxLabelKey || !isNameLike(key, "._-/") {
 			return Invalid(field, "each key "+keyRule, key)

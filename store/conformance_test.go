@@ -344,3 +344,38 @@ func closeAll(t *testing.T, all ...interface{ Close() error }) {
 		}
 	}
 }
+
+// A file that held rows of two tables would be written again whenever either is.
+func TestFilesHoldOneTable(t *testing.T) {
+	s, err := openEngine(vfs.NewMem(), "state", small(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, s)
+	for n := range 400 {
+		b := s.Batch()
+		for _, table := range []byte{0x01, 0x04, 0x06, 0xfe, 0xff} {
+			b.Set([]byte{table, byte(n), byte(n >> 8)}, make([]byte, 100))
+		}
+		b.Commit()
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	levels, err := s.db.SSTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for _, level := range levels {
+		for _, f := range level {
+			files++
+			if from, to := f.Smallest.UserKey[0], f.Largest.UserKey[0]; from != to {
+				t.Errorf("file %s holds rows of the tables %#x to %#x", f.FileNum, from, to)
+			}
+		}
+	}
+	if files < 5 {
+		t.Errorf("%d files hold five tables", files)
+	}
+}
