@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -40,16 +41,21 @@ type applier struct {
 
 	lastRestore gauge // seconds
 
-	busy   sync.Mutex // held while the state is being changed
-	closed bool       // entries are let through unapplied; the process is ending
+	busy     sync.Mutex     // held while the state is being changed
+	closed   bool           // entries are let through unapplied; the process is ending
+	restores int            // how often the state has been replaced
+	copying  sync.WaitGroup // checkpoints being made
+	copies   atomic.Int32   // the same, counted
+	pause    gauge          // seconds: the longest commit while there was one
 }
 
-// close waits until the state is no longer being changed, and keeps it so: a
-// raft that has shut itself down doesn't wait for its apply goroutine.
+// close waits until the state is neither changed nor copied any more, and keeps it
+// so: a raft that has shut itself down doesn't wait for its own goroutines.
 func (a *applier) close() {
 	a.busy.Lock()
-	defer a.busy.Unlock()
 	a.closed = true
+	a.busy.Unlock()
+	a.copying.Wait()
 }
 
 // Apply is raft's way during recovery; it is the same as a batch of one.
@@ -106,8 +112,17 @@ func (a *applier) apply(logs []*raft.Log, answers []any, events [][]fsm.Event) (
 		}
 		answers[i], events[i] = results, ev
 	}
-	batch.Commit()
+	a.commit(batch)
 	return 0, nil
+}
+
+// commit notes how long a commit takes while a checkpoint is made beside it.
+func (a *applier) commit(batch store.Batch) {
+	began, beside := time.Now(), a.copies.Load() > 0
+	batch.Commit()
+	if took := time.Since(began).Seconds(); (beside || a.copies.Load() > 0) && took > a.pause.get() {
+		a.pause.set(took)
+	}
 }
 
 // end ends the process. Should fatal return, as it does in tests, nothing is
@@ -118,42 +133,82 @@ func (a *applier) end(code int, err error) error {
 	return err
 }
 
-// Snapshot makes a checkpoint before it returns, which costs milliseconds after
-// the flush that comes before.
+// Snapshot only notes which state is to be copied: the copy is made while entries
+// are applied, so it may hold later ones too. They are skipped when the log is
+// replayed over it, like all that a state has already.
 func (a *applier) Snapshot() (raft.FSMSnapshot, error) {
-	cp, _, err := a.checkpoint()
-	if err != nil {
-		return nil, err
-	}
-	return &checkpoint{cp}, nil
+	of, err := a.generation()
+	return &checkpoint{a: a, of: of}, err
 }
 
-// checkpoint makes one of the state, and tells up to which entry.
-func (a *applier) checkpoint() (*store.Checkpoint, uint64, error) {
+// generation tells which of the states that this server has had is the present one.
+func (a *applier) generation() (int, error) {
 	a.busy.Lock()
 	defer a.busy.Unlock()
 	if a.closed {
-		return nil, 0, raft.ErrRaftShutdown
+		return 0, raft.ErrRaftShutdown
 	}
-	applied := a.applied.get()
-	cp, err := a.home.Checkpoint(applied)
-	return cp, applied, err
+	return a.restores, nil
+}
+
+// errReplaced says that a restore has come in between.
+var errReplaced = errors.New("the state was replaced while it was being copied")
+
+// checkpoint copies the state of a generation.
+func (a *applier) checkpoint(of int) (*store.Checkpoint, error) {
+	if err := a.beginCopy(of); err != nil {
+		return nil, err
+	}
+	defer a.copying.Done()
+	defer a.copies.Add(-1)
+	cp, err := a.home.Checkpoint(func(r fsm.Reader) uint64 { return fsm.ReadInfo(r).Applied })
+	if err != nil {
+		return nil, err
+	}
+	if now, err := a.generation(); err == nil && now != of {
+		return nil, errors.Join(errReplaced, cp.Discard())
+	}
+	return cp, nil
+}
+
+func (a *applier) beginCopy(of int) error {
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	switch {
+	case a.closed:
+		return raft.ErrRaftShutdown
+	case a.restores != of:
+		return errReplaced
+	}
+	a.copying.Add(1)
+	a.copies.Add(1)
+	return nil
 }
 
 // checkpoint is raft's handle on a snapshot of the state.
-type checkpoint struct{ cp *store.Checkpoint }
+type checkpoint struct {
+	a  *applier
+	of int
+}
 
-// Persist moves the checkpoint into the sink; nothing is copied.
+// Persist makes the checkpoint and moves it into the sink.
 func (c *checkpoint) Persist(sink raft.SnapshotSink) error {
 	s, ok := sink.(*snapshotSink)
 	if !ok {
 		return fmt.Errorf("persist into a foreign sink %T", sink)
 	}
-	return s.Adopt(c.cp)
+	cp, err := c.a.checkpoint(c.of)
+	if err != nil {
+		return err
+	}
+	if err := s.Adopt(cp); err != nil {
+		return errors.Join(err, cp.Discard())
+	}
+	return nil
 }
 
-// Release removes a checkpoint that wasn't adopted.
-func (c *checkpoint) Release() { _ = c.cp.Discard() } // swept at the next start
+// Release implements raft.FSMSnapshot.
+func (c *checkpoint) Release() {}
 
 // Restore makes the snapshot that was received last the state. Raft's main loop
 // waits for it, so there is just one. The stream isn't read: the store has the
@@ -167,6 +222,7 @@ func (a *applier) Restore(io.ReadCloser) error {
 		return raft.ErrRaftShutdown
 	}
 	began := time.Now()
+	a.restores++
 	id, meta, ok := a.snaps.takeReceived()
 	if !ok {
 		return a.end(ExitStateFailed, errors.New("a restore was asked for, but no snapshot has been received"))

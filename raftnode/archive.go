@@ -13,18 +13,18 @@ import (
 	"github.com/axd-project/axd/store"
 )
 
-// Archive makes an archive of the state as it is now, for a backup. It stops
-// apply for milliseconds. The caller removes it.
-func (n *Node) Archive(ctx context.Context) (*store.Archive, error) {
-	select {
-	case <-n.cfg.Home.FlushSoon():
-	case <-ctx.Done():
-		return nil, deadline(ctx)
-	}
-	cp, applied, err := n.applier.checkpoint()
+// Archive makes an archive of the state as it is now, for a backup. The caller
+// removes it.
+func (n *Node) Archive() (*store.Archive, error) {
+	of, err := n.applier.generation()
 	if err != nil {
 		return nil, err
 	}
+	cp, err := n.applier.checkpoint(of)
+	if err != nil {
+		return nil, err
+	}
+	applied := cp.Applied()
 	term, err := n.termOf(applied)
 	if err != nil {
 		return nil, errors.Join(err, cp.Discard())

@@ -17,9 +17,7 @@ import (
 // backup makes an archive on one member's disk, rebased and ready to restore.
 func (m *member) backup() *store.Archive {
 	m.c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	defer cancel()
-	made, err := m.Archive(ctx)
+	made, err := m.Archive()
 	if err != nil {
 		m.c.t.Fatal(err)
 	}

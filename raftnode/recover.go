@@ -172,7 +172,11 @@ func (n *Node) goAlone(rec Recovery, address string) (epoch uint32, err error) {
 		return 0, err
 	}
 	batch.Commit()
-	cp, _, err := n.applier.checkpoint()
+	of, err := n.applier.generation()
+	if err != nil {
+		return 0, err
+	}
+	cp, err := n.applier.checkpoint(of)
 	if err != nil {
 		return 0, err
 	}

@@ -20,10 +20,6 @@ const (
 	keepSnapshots = 2
 	// snapshotRetry is how long a failed snapshot is left alone.
 	snapshotRetry = 10 * time.Second
-	// flushesBefore a snapshot make it short: its own flush, which stops apply, has
-	// to write what came during the last of them, and each is shorter than the one
-	// before, since it writes what came during that.
-	flushesBefore = 3
 	// minTrailing is well above the entries in flight: a follower that is just a
 	// few entries behind must never need a snapshot.
 	minTrailing = 64
@@ -187,7 +183,7 @@ func (t *snapshotter) run(ctx context.Context) {
 		if _, behind := t.log.index.bytes(t.snaps.latest().Index); behind < t.every {
 			continue
 		}
-		if err := t.take(ctx); err != nil && ctx.Err() == nil {
+		if err := t.take(); err != nil && ctx.Err() == nil {
 			t.failures.Add(1)
 			t.warn("making a snapshot failed; trying again", "in", snapshotRetry, "error", err)
 			select {
@@ -201,14 +197,7 @@ func (t *snapshotter) run(ctx context.Context) {
 }
 
 // take makes one snapshot now. It does nothing when there is nothing new.
-func (t *snapshotter) take(ctx context.Context) error {
-	for range flushesBefore {
-		select {
-		case <-t.home.FlushSoon():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+func (t *snapshotter) take() error {
 	rc := t.raft.ReloadableConfig()
 	rc.TrailingLogs = max(t.log.index.trailing(t.trailing), minTrailing)
 	if err := t.raft.ReloadConfig(rc); err != nil {

@@ -27,7 +27,7 @@ func TestPowerLossReplaysTheLog(t *testing.T) {
 	m.fs = disk
 	c.startAll()
 	first := c.mustSubmit("k", 10, 100)
-	if err := m.snapshotter.take(t.Context()); err != nil {
+	if err := m.snapshotter.take(); err != nil {
 		t.Fatal(err)
 	}
 	second := c.mustSubmit("l", 10, 100)
@@ -49,7 +49,7 @@ func grow(t *testing.T) (*cluster, *member) {
 	c.startAll()
 	c.mustSubmit("k", 10, 100)
 	m := c.members["a"]
-	if err := m.snapshotter.take(t.Context()); err != nil {
+	if err := m.snapshotter.take(); err != nil {
 		t.Fatal(err)
 	}
 	c.mustSubmit("l", 10, 100)
@@ -138,16 +138,12 @@ func sendSnapshot(t *testing.T, to *snapshots, index, term uint64) {
 		t.Fatal(err)
 	}
 	batch.Commit()
-	cp, err := from.Checkpoint(index)
-	if err != nil {
-		t.Fatal(err)
-	}
 	source := &snapshots{home: from}
 	local, err := source.Create(1, index, term, raft.Configuration{}, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join((&checkpoint{cp}).Persist(local), local.Close()); err != nil {
+	if err := errors.Join((&checkpoint{a: &applier{home: from}}).Persist(local), local.Close()); err != nil {
 		t.Fatal(err)
 	}
 	meta, stream, err := source.Open(local.ID())

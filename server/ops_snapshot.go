@@ -35,7 +35,7 @@ func (s *Server) SaveSnapshot(ctx context.Context, begin func(size int64) io.Wri
 	if err := s.untilLeader(ctx, func() error { return s.node.ReadBarrier(ctx) }); err != nil {
 		return err
 	}
-	a, err := s.node.Archive(ctx)
+	a, err := s.node.Archive()
 	if err != nil {
 		return err
 	}

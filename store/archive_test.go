@@ -12,7 +12,7 @@ import (
 
 func archiveOf(t *testing.T, h *Home, meta ArchiveMeta) *Archive {
 	t.Helper()
-	c, err := h.Checkpoint(meta.Applied)
+	c, err := h.Checkpoint(upTo(meta.Applied))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,10 +158,9 @@ func BenchmarkMillionTasks(b *testing.B) {
 		start := time.Now()
 		putTasks(h.State(), 0, tasks)
 		b.ReportMetric(float64(time.Since(start).Nanoseconds())/tasks, "ns/task")
-		<-h.FlushSoon()
 		putTasks(h.State(), tasks, tasks+1000) // what apply does meanwhile
 		start = time.Now()
-		c, err := h.Checkpoint(1)
+		c, err := h.Checkpoint(upTo(1))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -92,7 +92,7 @@ func TestHomeStepsFail(t *testing.T) {
 	stream := snapshotStream(t, from, SnapshotMeta{Index: 9, Term: 1})
 	steps := map[string]func(h *Home) error{
 		"adopt": func(h *Home) error {
-			c, err := h.Checkpoint(1)
+			c, err := h.Checkpoint(upTo(1))
 			if err != nil {
 				return err
 			}

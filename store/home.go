@@ -224,21 +224,6 @@ func (h *Home) hold() *engine {
 	return h.live
 }
 
-// FlushSoon starts a flush of the live state in the background, so that a
-// Checkpoint after it finds little to do. The channel closes when it is done.
-func (h *Home) FlushSoon() <-chan struct{} {
-	e := h.hold()
-	defer e.release()
-	done, err := e.flushSoon()
-	if err != nil {
-		h.opts.Fatal(err)
-		closed := make(chan struct{})
-		close(closed)
-		return closed
-	}
-	return done
-}
-
 // Free returns the free bytes of the home's file system and their share of the
 // whole, 0 to 1. Where the file system can't tell, all is free.
 func (h *Home) Free() (bytes uint64, ratio float64, err error) { return h.fs.free(h.dir) }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/axd-project/axd/fsm"
 )
 
 func newHome(t *testing.T, fs vfs.FS) *Home {
@@ -40,14 +42,18 @@ func setApplied(s Store, index uint64) string {
 	return applied
 }
 
+// upTo says of any state that it goes up to an entry.
+func upTo(index uint64) func(fsm.Reader) uint64 {
+	return func(fsm.Reader) uint64 { return index }
+}
+
 // takeSnapshot makes a snapshot of the live state and returns its id.
 func takeSnapshot(t *testing.T, h *Home, index, term uint64) string {
 	t.Helper()
 	v := h.State().View()
 	applied := appliedOf(rowsOf(v))
 	v.Close()
-	<-h.FlushSoon()
-	c, err := h.Checkpoint(uint64(applied))
+	c, err := h.Checkpoint(upTo(uint64(applied)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,11 +79,7 @@ func (h *Home) compareSums(s *snapshot) (problems []string) {
 // inspectLive reads every row of the live state, then calls fn.
 func (h *Home) inspectLive(fn func(View) error) error {
 	var failed firstError
-	e, err := openEngine(h.fs.FS, h.livePath(h.current.Live), Options{Fatal: failed.set, readOnly: true})
-	if err != nil {
-		return err
-	}
-	err = guarded(func() error {
+	return h.readOnly(h.livePath(h.current.Live), &failed, func(e *engine) error {
 		if err := e.db.CheckLevels(nil); err != nil {
 			return err
 		}
@@ -95,6 +91,26 @@ func (h *Home) inspectLive(fn func(View) error) error {
 		}
 		return fn(v)
 	})
+}
+
+// look opens a state that nobody else has open, and leaves it as it is.
+func (h *Home) look(dir string, fn func(View) error) error {
+	err := h.readOnly(dir, new(firstError), func(e *engine) error {
+		v := e.View()
+		defer v.Close()
+		return fn(v)
+	})
+	return errors.Join(err, h.fs.RemoveAll(h.fs.PathJoin(dir, lockName)))
+}
+
+// readOnly runs fn on the state in dir. What is wrong with that comes back as an
+// error, whoever finds it.
+func (h *Home) readOnly(dir string, failed *firstError, fn func(*engine) error) error {
+	e, err := openEngine(h.fs.FS, dir, Options{Fatal: failed.set, readOnly: true})
+	if err != nil {
+		return err
+	}
+	err = guarded(func() error { return fn(e) })
 	e.retire(nil) // there is nothing to flush
 	<-e.closed
 	if first := failed.get(); first != nil {

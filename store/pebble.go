@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -25,7 +24,6 @@ type engine struct {
 	closed  chan struct{}
 	err     error // of closing, set before closed is closed
 	spare   *writes
-	slowest time.Duration // of the checkpoints
 }
 
 // openEngine opens the state in dir, or creates it where opts.Create allows that.
@@ -99,31 +97,8 @@ func (e *engine) Flush() error {
 	return nil
 }
 
-// flushSoon starts a flush; the channel closes when it is done.
-func (e *engine) flushSoon() (<-chan struct{}, error) {
-	e.acquire() // an engine closed in between would never end the flush
-	flushed, err := e.db.AsyncFlush()
-	if err != nil {
-		e.release()
-		return nil, fmt.Errorf("flush state: %w", err)
-	}
-	done := make(chan struct{})
-	go func() {
-		<-flushed
-		e.release()
-		close(done)
-	}()
-	return done, nil
-}
-
 // Checkpoint flushes and hard-links the state into dir.
 func (e *engine) Checkpoint(dir string) error {
-	began := time.Now()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.slowest = max(e.slowest, time.Since(began))
-	}()
 	// Without a write-ahead log a checkpoint holds only what is in tables.
 	if err := e.Flush(); err != nil {
 		return err
@@ -137,9 +112,6 @@ func (e *engine) Checkpoint(dir string) error {
 // Metrics returns sizes in bytes and counts since Open.
 func (e *engine) Metrics() map[string]float64 {
 	m := e.db.Metrics()
-	e.mu.Lock()
-	slowest := e.slowest
-	e.mu.Unlock()
 	return map[string]float64{
 		"disk_bytes":            float64(m.DiskSpaceUsage()),
 		"memtable_bytes":        float64(m.MemTable.Size + m.MemTable.ZombieSize),
@@ -151,8 +123,6 @@ func (e *engine) Metrics() map[string]float64 {
 		"compactions":           float64(m.Compact.Count),
 		"flushes":               float64(m.Flush.Count),
 		"views":                 float64(m.Snapshots.Count),
-		// Apply stands still for so long while a checkpoint is made.
-		"checkpoint_seconds_max": slowest.Seconds(),
 	}
 }
 

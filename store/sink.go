@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/axd-project/axd/fsm"
 )
 
 // Checkpoint is a durable copy of the live state that is not yet a snapshot.
@@ -28,18 +30,25 @@ func (c *Checkpoint) Discard() error {
 	return c.h.fs.RemoveAll(dir)
 }
 
-// Checkpoint flushes the live state and hard-links it, before it returns; with
-// a FlushSoon before it that takes milliseconds, whatever the size. It is
-// called in order with commits, by their goroutine; applied is the index of the
-// last entry that they applied.
-func (h *Home) Checkpoint(applied uint64) (*Checkpoint, error) {
-	c := &Checkpoint{h: h, applied: applied, live: h.currentNow().Live}
+// Checkpoint flushes the live state and hard-links it, while commits go on: it
+// holds what was committed before the call, and maybe more, but no part of a batch.
+// applied reads off it up to which entry. The caller sees to it that no Install
+// comes in between.
+func (h *Home) Checkpoint(applied func(fsm.Reader) uint64) (*Checkpoint, error) {
+	c := &Checkpoint{h: h, live: h.currentNow().Live}
 	c.dir = h.snapshotPath(fmt.Sprintf("checkpoint-%d%s", h.nextID(), tempSuffix))
-	if err := h.State().Checkpoint(c.dir); err != nil {
+	err := h.State().Checkpoint(c.dir)
+	if err == nil {
+		err = h.look(c.dir, func(v View) error { c.applied = applied(v); return nil })
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.Discard())
 	}
 	return c, nil
 }
+
+// Applied is the index of the last entry that the checkpoint holds.
+func (c *Checkpoint) Applied() uint64 { return c.applied }
 
 func (h *Home) nextID() uint64 {
 	h.mu.Lock()

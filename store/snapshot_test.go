@@ -85,7 +85,7 @@ func TestSinkOrder(t *testing.T) {
 		return s
 	}
 	checkpoint := func() *Checkpoint {
-		c, err := h.Checkpoint(1)
+		c, err := h.Checkpoint(upTo(1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func parseMetrics(r io.Reader) (map[string]float64, error) {
 // The servers' own figures that scenarios use.
 const (
 	metricSnapshots  = "axd_raft_snapshots_taken"
-	metricCheckpoint = "axd_store_checkpoint_seconds_max"
+	metricCheckpoint = "axd_raft_snapshot_pause_seconds_max"
 )
 
 // snapshotFigures adds up the snapshots of all servers since they started, and
