@@ -33,7 +33,7 @@ func taskRoutes() []route {
 	return []route{
 		{
 			method: post, path: "/v1/tasks", handle: (*api).submit,
-			summary: "Submit a task: 201, or 200 and the first task where the idempotency key was used before with the same body",
+			summary: "Submit a task: 201, or 200 and the first task where the idempotency key was used before with the same body; idempotency_policy says what else a used key may get",
 			body:    client.SubmitRequest{}, answer: client.Task{}, statuses: created,
 		},
 		{

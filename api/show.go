@@ -82,6 +82,7 @@ func showTask(t fsm.Task, now int64) client.Task {
 		Attempt:         int(t.Attempt),
 		Worker:          t.Worker,
 		IdempotencyKey:  t.IdempotencyKey,
+		UniqueKey:       t.UniqueKey,
 		CancelRequested: t.CancelRequested,
 
 		Armed:               t.State == job.Dispatched && t.Due > now,

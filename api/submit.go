@@ -85,6 +85,7 @@ func readTask(in *client.SubmitRequest, key string) (job.TaskSpec, *job.Error) {
 	spec := job.TaskSpec{
 		Job: in.Job, Executor: in.Executor, Policy: in.Policy,
 		Payload: in.Payload, IdempotencyKey: in.IdempotencyKey,
+		IdempotencyPolicy: in.IdempotencyPolicy, UniqueKey: in.UniqueKey,
 	}
 	due, delay, err := readTime(in.ExecuteTime, in.Delay)
 	switch {
@@ -94,10 +95,15 @@ func readTask(in *client.SubmitRequest, key string) (job.TaskSpec, *job.Error) {
 		return spec, job.Invalid("idempotency_key", "must equal the Idempotency-Key header, or be absent", in.IdempotencyKey)
 	case in.IdempotencyWindow != nil && *in.IdempotencyWindow <= 0:
 		return spec, job.Invalid("idempotency_window", "must be more than 0", in.IdempotencyWindow.String())
+	case in.IdempotencyPeriod != nil && *in.IdempotencyPeriod <= 0:
+		return spec, job.Invalid("idempotency_period", "must be 1s to 30d", in.IdempotencyPeriod.String())
 	}
 	spec.Due, spec.Delay = due, delay
 	if in.IdempotencyWindow != nil {
 		spec.IdempotencyWindow = *in.IdempotencyWindow
+	}
+	if in.IdempotencyPeriod != nil {
+		spec.IdempotencyPeriod = *in.IdempotencyPeriod
 	}
 	if key != "" {
 		spec.IdempotencyKey = key

@@ -168,3 +168,38 @@ func TestProposeErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyPolicies: what a used key gets, over HTTP.
+func TestKeyPolicies(t *testing.T) {
+	w := newWorld(t)
+	first := w.submitted(`{` + execTrue + `,"delay":"1h","idempotency_key":"a","idempotency_policy":"reject","unique_key":"u"}`)
+	if first.UniqueKey != "u" || first.IdempotencyKey != "a" {
+		t.Errorf("shown as %+v", first)
+	}
+	p := wantProblem(t, w.do("POST", "/v1/tasks", `{`+execTrue+`,"delay":"1h","idempotency_key":"a","idempotency_policy":"reject","unique_key":"u"}`),
+		http.StatusConflict, job.CodeConflict, "idempotency_key")
+	if !strings.Contains(p.Detail, first.ID) {
+		t.Errorf("%q doesn't name the task", p.Detail)
+	}
+	p = wantProblem(t, w.do("POST", "/v1/tasks", `{`+execTrue+`,"unique_key":"u"}`), http.StatusConflict, job.CodeConflict, "unique_key")
+	if !strings.Contains(p.Detail, first.ID) || !strings.Contains(p.Detail, "scheduled") {
+		t.Errorf("%q doesn't name the holder and its state", p.Detail)
+	}
+	second := w.submitted(`{` + execTrue + `,"idempotency_key":"a","idempotency_policy":"replace","unique_key":"u"}`)
+	old := expect[client.Task](w, http.StatusOK, "GET", "/v1/tasks/"+first.ID, "")
+	if old.State != "cancelled" || old.LastError != "replaced by task "+second.ID {
+		t.Errorf("the first is %s, %q", old.State, old.LastError)
+	}
+	for field, more := range map[string]string{
+		"idempotency_policy": `"idempotency_key":"a","idempotency_policy":"swap"`,
+		"idempotency_period": `"idempotency_key":"a","idempotency_period":"0s"`,
+		"unique_key":         `"unique_key":"a\u0001"`,
+	} {
+		wantProblem(t, w.do("POST", "/v1/tasks", `{`+execTrue+`,`+more+`}`), http.StatusBadRequest, job.CodeInvalid, field)
+	}
+	a := w.submitted(`{` + execTrue + `,"idempotency_key":"p","idempotency_period":"12m","delay":"1s"}`)
+	b := expect[client.Task](w, http.StatusOK, "POST", "/v1/tasks", `{`+execTrue+`,"idempotency_key":"p","idempotency_period":"12m","delay":"2s"}`)
+	if a.ID != b.ID {
+		t.Errorf("%s and %s in one period", a.ID, b.ID)
+	}
+}

@@ -63,7 +63,7 @@ func encodeBatch(rs []SubmitRequest) (encoded, error) {
 }
 
 func withKey(r *SubmitRequest) {
-	if r.IdempotencyKey != "" {
+	if r.IdempotencyKey != "" || r.IdempotencyPeriod != nil || r.IdempotencyPolicy != "" {
 		return
 	}
 	r.IdempotencyKey = "auto-" + rand.Text()

@@ -18,6 +18,10 @@ type SubmitRequest struct {
 	Delay             *job.Duration   `json:"delay,omitempty"`
 	IdempotencyKey    string          `json:"idempotency_key,omitempty"`
 	IdempotencyWindow *job.Duration   `json:"idempotency_window,omitempty"`
+	// IdempotencyPeriod: the key holds within each period of due times, in place of a window.
+	IdempotencyPeriod *job.Duration         `json:"idempotency_period,omitempty"`
+	IdempotencyPolicy job.IdempotencyPolicy `json:"idempotency_policy,omitempty"` // return (default), reject or replace
+	UniqueKey         string                `json:"unique_key,omitempty"`         // at most one task of it has not ended
 }
 
 // BatchRequest asks for up to 10,000 tasks, each on its own.
@@ -59,6 +63,7 @@ type Task struct {
 	Worker          string        `json:"worker,omitempty"`
 	WorkerAddress   string        `json:"worker_address,omitempty"`
 	IdempotencyKey  string        `json:"idempotency_key,omitempty"`
+	UniqueKey       string        `json:"unique_key,omitempty"`
 	CancelRequested bool          `json:"cancel_requested,omitempty"`
 	// Armed: dispatched ahead of execute_time; the worker starts it at that time.
 	Armed bool `json:"armed,omitempty"`

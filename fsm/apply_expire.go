@@ -72,7 +72,7 @@ func (a *apply) deleteTask(t *Task) int {
 		a.key = a.key.byJob(t.Namespace, t.Job).id(t.ID)
 		a.delete(a.key)
 	}
-	if t.IdempotencyKey != "" && a.idempotencyRow(t.Namespace, t.IdempotencyKey).ID == t.ID {
+	if t.IdempotencyKey != "" && a.idempotencyRow(t.Namespace, t.claimedKey()).ID == t.ID {
 		rows++
 		a.delete(a.key)
 		a.keys.deleted++

@@ -34,18 +34,22 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec, t *Task, w *Work
 	if err := a.plan(namespace, spec, t); err != nil {
 		return SubmitResult{Err: err}
 	}
-	var hash [16]byte
-	var stored keyRow
-	if spec.IdempotencyKey != "" {
-		hash = job.RequestHash(*spec)
-		stored = a.idempotencyRow(namespace, spec.IdempotencyKey)
-		if stored.Expiry > a.now {
-			return a.deduplicate(namespace, spec.IdempotencyKey, stored, hash)
+	var replaced *Task
+	if spec.IdempotencyKey != "" || spec.UniqueKey != "" {
+		var answer *SubmitResult
+		if answer, replaced = a.admit(spec, t); answer != nil {
+			return *answer
 		}
 	}
 	t.ID = job.NewID(a.now, a.at.Index, a.next())
+	if replaced != nil {
+		a.replace(replaced, t)
+	}
 	if spec.IdempotencyKey != "" {
-		a.claim(t, hash, spec.IdempotencyWindowOrDefault())
+		a.claim(t, job.RequestHash(*spec))
+	}
+	if t.UniqueKey != "" {
+		a.claimUnique(t)
 	}
 	if t.Offer != "" || len(spec.Payload) > 0 {
 		a.putBody(t, &Body{Executor: spec.Executor, Payload: spec.Payload})
@@ -84,7 +88,10 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec, t *Task) *job.Error {
 	*t = Task{
 		Namespace: namespace, State: job.Pending, Job: spec.Job, Offer: a.offer(spec), Policy: spec.Policy,
 		Due: due, Created: a.now, MaxRetries: policy.RetryOrDefault().Max(),
-		IdempotencyKey: spec.IdempotencyKey,
+		IdempotencyKey: spec.IdempotencyKey, UniqueKey: spec.UniqueKey,
+	}
+	if spec.IdempotencyKey != "" {
+		t.KeyPeriod, t.KeyExpiry = spec.KeyPeriod(a.now, due)
 	}
 	t.Policy.Priority = policy.PriorityOrDefault()
 	return nil
@@ -99,38 +106,6 @@ func (a *apply) offer(spec *job.TaskSpec) string {
 	return a.codec.intern(a.value)
 }
 
-// idempotencyRow reads who claimed a key; the zero row means nobody.
-func (a *apply) idempotencyRow(namespace, k string) keyRow {
-	a.key = a.key.idempotency(namespace, k)
-	if !a.keys.mayHold(a.key) {
-		return keyRow{}
-	}
-	b, ok := a.tx.Get(a.key)
-	if !ok {
-		return keyRow{}
-	}
-	row, ok := decodeKeyRow(b)
-	if !ok {
-		damaged(a.key)
-	}
-	return row
-}
-
-// deduplicate answers for a key that is live.
-func (a *apply) deduplicate(namespace, k string, stored keyRow, hash [16]byte) SubmitResult {
-	if stored.Hash != hash {
-		return SubmitResult{Err: &job.Error{
-			Code: job.CodeIdempotencyMismatch, Field: "idempotency_key", Value: job.Shorten(k),
-			Rule: "belongs to task " + stored.ID.String() + ", which was submitted with another content",
-		}}
-	}
-	t, ok := a.task(TaskRef{Namespace: namespace, ID: stored.ID})
-	if !ok {
-		panic(fmt.Sprintf("fsm: the state is damaged: task %s of a live idempotency key is gone", stored.ID))
-	}
-	return SubmitResult{ID: t.ID, Task: t, Deduplicated: true}
-}
-
 // putBody keeps the body in the task where it is small.
 func (a *apply) putBody(t *Task, b *Body) {
 	a.value = a.codec.appendBody(a.value[:0], b)
@@ -141,14 +116,4 @@ func (a *apply) putBody(t *Task, b *Body) {
 	t.HasBody = true
 	a.key = a.key.body(t.Ref())
 	a.set(a.key, a.value)
-}
-
-// claim writes a key's row, in the place of one that has expired.
-func (a *apply) claim(t *Task, hash [16]byte, window job.Duration) {
-	t.KeyExpiry = a.now + window.Milliseconds()
-	row := keyRow{ID: t.ID, Hash: hash, Expiry: t.KeyExpiry}
-	a.key = a.key.idempotency(t.Namespace, t.IdempotencyKey)
-	a.value = appendKeyRow(a.value[:0], row)
-	a.set(a.key, a.value)
-	a.keys.add(a.key)
 }

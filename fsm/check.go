@@ -30,6 +30,7 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableActive, c.active)
 	c.rows(tableKeys, c.idempotency)
 	c.rows(tableEnded, c.ended)
+	c.rows(tableUnique, c.unique)
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableAlertAge, c.alertAge)
 	c.counters()
@@ -197,7 +198,7 @@ func (c *checker) idempotency(k, v []byte) {
 	row, ok := decodeKeyRow(v)
 	c.want(ok && kr.done(), "idempotency key row %x: can't be read", k)
 	if t, ok := c.taskOf("idempotency key", TaskRef{ns, row.ID}); ok {
-		c.want(t.IdempotencyKey == name && t.KeyExpiry == row.Expiry, "idempotency key %q until %d: task %s has %q until %d",
+		c.want(t.claimedKey() == name && t.KeyExpiry == row.Expiry, "idempotency key %q until %d: task %s has %q until %d",
 			name, row.Expiry, t.ID, t.IdempotencyKey, t.KeyExpiry)
 	}
 }

@@ -28,10 +28,11 @@ func (c *checker) task(k, v []byte) {
 		c.want(len(t.Body) == 0 && c.has(key{}.body(ref)), "task %s: has no body of its own", t.ID)
 	}
 	if t.KeyExpiry > c.clock {
-		b, _ := c.r.Get(key{}.idempotency(t.Namespace, t.IdempotencyKey))
+		b, _ := c.r.Get(key{}.idempotency(t.Namespace, t.claimedKey()))
 		row, ok := decodeKeyRow(b)
 		c.want(ok && row.ID == t.ID, "task %s: key %q is live, and has no row for it", t.ID, t.IdempotencyKey)
 	}
+	c.claimsUnique(&t)
 	if t.Job != "" {
 		c.want(c.has(key{}.byJob(t.Namespace, t.Job).id(t.ID)), "task %s: has no row by job %s", t.ID, t.Job)
 		c.want(t.State.Terminal() || c.has(key{}.job(t.Namespace, t.Job)), "task %s: %v, but job %s does not exist", t.ID, t.State, t.Job)

@@ -198,6 +198,12 @@ func (r *modelRun) submit() Submit {
 			s = job.TaskSpec{Executor: job.Executor{Handler: "own"}, Payload: s.Payload, Policy: job.Policy{Retry: fixedRetry()}}
 			s.IdempotencyKey = rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "key")
 			s.IdempotencyWindow = job.Duration(2_000_000_000)
+			s.IdempotencyPolicy = rapid.SampledFrom([]job.IdempotencyPolicy{
+				"", job.IdempotencyReturn, job.IdempotencyReject, job.IdempotencyReplace,
+			}).Draw(t, "policy")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "is unique") == 0 {
+			s.UniqueKey = rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "unique")
 		}
 		c.Tasks = append(c.Tasks, s)
 	}

@@ -64,6 +64,7 @@ type mTask struct {
 	wantDue             int64
 	wantPriority        job.Priority
 	tooLate             bool
+	unique              string
 }
 
 // mResult is what the model predicts of a result.
@@ -183,16 +184,19 @@ func (m *model) submit(s *job.TaskSpec, worker, boot string) mResult {
 	if s.Job != "" && !ok {
 		return refused(job.CodeNotFound)
 	}
-	if k, ok := m.keys[s.IdempotencyKey]; ok && s.IdempotencyKey != "" && k.expiry > m.now {
-		if k.content != string(s.Payload) {
-			return refused(job.CodeIdempotencyMismatch)
-		}
-		return mResult{id: k.id, dedup: true, state: m.tasks[k.id].state}
+	answer, replaced := m.admit(s)
+	if answer != nil {
+		return *answer
 	}
 	t := &mTask{
 		id: job.NewID(m.now, uint64(m.index), m.next()), job: s.Job, state: job.Pending, version: 1,
 		priority: cmp.Or(s.Priority, j.priority, job.Normal),
 		due:      max(m.now, s.Due, m.now+s.Delay.Milliseconds()), attempts: map[uint32]*mAttempt{},
+		unique: s.UniqueKey,
+	}
+	if replaced != nil {
+		replaced.state, replaced.retry, replaced.ended, replaced.keyExpiry = job.Cancelled, false, m.now, m.now
+		replaced.version++
 	}
 	if s.Retry != nil {
 		t.ownRetries = new(s.Retry.Max())
@@ -203,7 +207,7 @@ func (m *model) submit(s *job.TaskSpec, worker, boot string) mResult {
 			window = s.IdempotencyWindow.Milliseconds()
 		}
 		t.keyExpiry = m.now + window
-		m.keys[s.IdempotencyKey] = mKey{t.id, string(s.Payload), t.keyExpiry}
+		m.keys[s.IdempotencyKey] = mKey{t.id, string(s.Payload) + s.UniqueKey, t.keyExpiry}
 	}
 	m.tasks[t.id] = t
 	if m.takes(worker, boot) && t.due <= m.now {

@@ -33,6 +33,8 @@ type Task struct {
 	Error           string `msgpack:"E,omitempty"`
 	IdempotencyKey  string `msgpack:"y,omitempty"`
 	KeyExpiry       int64  `msgpack:"Y,omitempty"` // until when the key is claimed
+	KeyPeriod       string `msgpack:"O,omitempty"` // tells the key's period apart; see job.TaskSpec.KeyPeriod
+	UniqueKey       string `msgpack:"U,omitempty"` // claimed until the task has ended
 	CancelRequested bool   `msgpack:"q,omitempty"`
 	HasBody         bool   `msgpack:"b,omitempty"` // in a row of its own
 	Body            []byte `msgpack:"B,omitempty"` // encoded, where it is small

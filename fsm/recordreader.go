@@ -63,6 +63,10 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.IdempotencyKey = r.str()
 	case 'Y':
 		t.KeyExpiry = r.int()
+	case 'O':
+		t.KeyPeriod = r.str()
+	case 'U':
+		t.UniqueKey = r.str()
 	case 'q':
 		t.CancelRequested = r.bool()
 	case 'b':

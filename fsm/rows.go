@@ -163,6 +163,8 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.str('E', t.Error)
 	w.str('y', t.IdempotencyKey)
 	w.int('Y', t.KeyExpiry)
+	w.str('O', t.KeyPeriod)
+	w.str('U', t.UniqueKey)
 	w.bool('q', t.CancelRequested)
 	w.bool('b', t.HasBody)
 	w.bytes('B', t.Body)

@@ -137,6 +137,7 @@ func (e *scriptEnv) taskSpec(f fields) job.TaskSpec {
 	s := job.TaskSpec{
 		Job: f["job"], Executor: e.executor(f), Policy: e.policy(f), Due: f.time("due"), Delay: f.duration("delay"),
 		IdempotencyKey: f["key"], IdempotencyWindow: f.duration("window"),
+		IdempotencyPeriod: f.duration("period"), IdempotencyPolicy: job.IdempotencyPolicy(f["policy"]), UniqueKey: f["unique"],
 	}
 	if p := f["payload"]; p != "" {
 		s.Payload = []byte(p)
@@ -414,7 +415,9 @@ func (e *scriptEnv) describe(k []byte) string {
 		ref := r.ref()
 		return fmt.Sprintf("active %s %s/%s", w, ref.Namespace, e.name(ref.ID))
 	case tableKeys:
-		return fmt.Sprintf("key %s %s", r.name(), r.name())
+		return fmt.Sprintf("key %s %q", r.name(), r.name())
+	case tableUnique:
+		return fmt.Sprintf("unique %s %s", r.name(), r.name())
 	case tableEnded:
 		at := r.time()
 		ref := r.ref()

@@ -57,6 +57,9 @@ const (
 	tableEnded byte = 0x0e
 	// 0x0f is free.
 
+	// tableUnique: namespace, unique key → task id (16). Exactly the tasks with a
+	// unique key that have not ended.
+	tableUnique byte = 0x12
 	// tableAlerts: kind, subject → Alert; at most maxAlerts.
 	tableAlerts byte = 0x10
 	// tableAlertAge: time of the last change (8), kind, subject → empty. One row
@@ -141,6 +144,10 @@ func (k key) active(worker string, r TaskRef) key {
 
 func (k key) idempotency(namespace, s string) key {
 	return k.table(tableKeys).name(namespace).name(s)
+}
+
+func (k key) unique(namespace, s string) key {
+	return k.table(tableUnique).name(namespace).name(s)
 }
 
 func (k key) ended(at int64, r TaskRef) key {

@@ -82,6 +82,7 @@ func (a *apply) write(old, t *Task) {
 		a.delete(a.key)
 	}
 	if t.State.Terminal() && !old.State.Terminal() {
+		a.freeUnique(t)
 		a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
 		a.set(a.key, nil)
 		a.key = a.key.ended(t.retainFrom(), ref)

@@ -53,6 +53,9 @@ func (c *codec) appendTaskSpec(b []byte, t *job.TaskSpec) []byte {
 	w.int('L', int64(t.Delay))
 	w.str('K', t.IdempotencyKey)
 	w.int('W', int64(t.IdempotencyWindow))
+	w.int('E', int64(t.IdempotencyPeriod))
+	w.str('I', string(t.IdempotencyPolicy))
+	w.str('U', t.UniqueKey)
 	return w.end()
 }
 
@@ -89,6 +92,12 @@ func (r *rowReader) taskSpec(t *job.TaskSpec) {
 			t.IdempotencyKey = r.str()
 		case 'W':
 			t.IdempotencyWindow = job.Duration(r.int())
+		case 'E':
+			t.IdempotencyPeriod = job.Duration(r.int())
+		case 'I':
+			t.IdempotencyPolicy = job.IdempotencyPolicy(r.name())
+		case 'U':
+			t.UniqueKey = r.str()
 		default:
 			r.policyField(name, &t.Policy)
 		}

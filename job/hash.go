@@ -10,8 +10,8 @@ import (
 
 // RequestHash identifies what a request asks for: job, executor, policy, due
 // time or delay, and the payload's bytes. Two requests under one idempotency
-// key are the same if their hashes are equal. The key itself and its window
-// are left out.
+// key are the same if their hashes are equal. The idempotency key itself, its
+// window and policy are left out, and with a period the time.
 //
 // It hashes the parts that are there, each behind its name and length, so that a
 // part added later leaves the hash of requests without it as it was.
@@ -20,9 +20,12 @@ func RequestHash(t TaskSpec) [16]byte {
 	b := appendPart(room[:0], 'J', t.Job)
 	b = appendPart(b, 'f', t.Handler)
 	b = appendNumber(b, 'p', int64(t.Priority))
-	b = appendNumber(b, 'T', t.Due)
-	b = appendNumber(b, 'L', int64(t.Delay))
+	if t.IdempotencyPeriod == 0 { // else the period stands for the time
+		b = appendNumber(b, 'T', t.Due)
+		b = appendNumber(b, 'L', int64(t.Delay))
+	}
 	b = appendPart(b, 'P', t.Payload)
+	b = appendPart(b, 'U', t.UniqueKey)
 	if t.Exec != nil || t.HTTP != nil || !t.Policy.PriorityOnly() {
 		b = appendPart(b, 'r', encodeRest(t))
 	}

@@ -113,6 +113,11 @@ type TaskSpec struct {
 	IdempotencyKey string `msgpack:"K,omitempty" json:"idempotency_key,omitempty"`
 	// IdempotencyWindow counts from creation; default 24h, at most 30d.
 	IdempotencyWindow Duration `msgpack:"W,omitempty" json:"idempotency_window,omitempty"`
+	// IdempotencyPeriod lets the key hold within each period of due times, in place of a window.
+	IdempotencyPeriod Duration          `msgpack:"E,omitempty" json:"idempotency_period,omitempty"`
+	IdempotencyPolicy IdempotencyPolicy `msgpack:"I,omitempty" json:"idempotency_policy,omitempty"`
+	// UniqueKey: at most one task of that key in the namespace has not yet ended.
+	UniqueKey string `msgpack:"U,omitempty" json:"unique_key,omitempty"`
 }
 
 // The limits of what users may send.

@@ -111,7 +111,7 @@ func (t TaskSpec) Validate() *Error {
 	if e := t.validateTimes(); e != nil {
 		return e
 	}
-	return validateIdempotencyKey(t.IdempotencyKey)
+	return t.validateKeys()
 }
 
 func (t TaskSpec) validateTimes() *Error {
@@ -124,14 +124,6 @@ func (t TaskSpec) validateTimes() *Error {
 		return Invalid("delay", "must not be given beside execute_time", t.Delay.String())
 	case t.IdempotencyWindow < 0 || t.IdempotencyWindow > MaxIdempotencyWindow:
 		return Invalid("idempotency_window", "must be 0 to 30d", t.IdempotencyWindow.String())
-	}
-	return nil
-}
-
-// validateIdempotencyKey checks a key; an empty one means none.
-func validateIdempotencyKey(key string) *Error {
-	if len(key) > MaxIdempotencyKey || !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
-		return Invalid("idempotency_key", "must be 1 to 255 bytes of UTF-8 without control characters", key)
 	}
 	return nil
 }

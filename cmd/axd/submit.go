@@ -18,11 +18,12 @@ import (
 
 // submission holds the flags of axd task submit.
 type submission struct {
-	job, at, key, payload string
-	delay                 durationFlag
-	wait                  bool
-	executor              executor
-	policy                policy
+	job, at, payload string
+	keys             keys
+	delay            durationFlag
+	wait             bool
+	executor         executor
+	policy           policy
 }
 
 func newTaskSubmit() *cobra.Command {
@@ -45,7 +46,7 @@ error; with -o json or yaml the ended task is what is printed.`,
 	f.StringVar(&s.job, "job", "", "the `job` to run; its settings hold where no flag says otherwise")
 	f.Var(&s.delay, "delay", "run this long from now")
 	f.StringVar(&s.at, "at", "", "run at this `time`, RFC 3339 with an offset")
-	f.StringVar(&s.key, "key", "", "idempotency `key`: one task for all submits of it within 24h")
+	s.keys.flags(cmd)
 	f.StringVar(&s.payload, "payload", "", "`JSON` for the task, @FILE to read it, @- from standard input")
 	f.BoolVar(&s.wait, "wait", false, "wait until the task has ended; exit code 1 unless it is success")
 	s.executor.flags(cmd)
@@ -78,7 +79,8 @@ error; with -o json or yaml the ended task is what is printed.`,
 }
 
 func (s *submission) request(cmd *cobra.Command, args []string) (client.SubmitRequest, error) {
-	r := client.SubmitRequest{Job: s.job, ExecuteTime: s.at, IdempotencyKey: s.key}
+	r := client.SubmitRequest{Job: s.job, ExecuteTime: s.at}
+	s.keys.fill(cmd, &r)
 	_, command := splitDash(cmd, args)
 	err := checkTime("--at", s.at)
 	if err != nil {

@@ -146,6 +146,7 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("App", task.App)
 	t.pair("Owner", task.Owner)
 	t.pair("Idempotency key", task.IdempotencyKey)
+	t.pair("Unique key", task.UniqueKey)
 	t.pair("Execute time", exact(task.ExecuteTime))
 	t.pair("Created", exact(&task.CreatedAt))
 	t.pair("Started", exact(task.StartedAt))
