@@ -20,6 +20,7 @@ func (a *api) getCluster(r *request) error {
 		page, err := a.workerPage(v, "", fsm.MaxPage)
 		out.Workers = page.Workers
 		out.Alerts = alertSummary(v)
+		out.Settings = fsm.ReadSettings(v)
 		return err
 	})
 	if err != nil {
@@ -27,6 +28,29 @@ func (a *api) getCluster(r *request) error {
 	}
 	if out.Servers == nil {
 		out.Servers = []client.Server{}
+	}
+	return write(r, http.StatusOK, out)
+}
+
+// setSettings changes what the body sets of the cluster's settings.
+func (a *api) setSettings(r *request) error {
+	var in job.Settings
+	if err := decode(r.body, &in); err != nil {
+		return err
+	}
+	if err := in.Validate(); err != nil {
+		return err
+	}
+	if _, err := a.propose(r.ctx, fsm.Configure{Settings: &in}); err != nil {
+		return err
+	}
+	var out job.Settings
+	err := a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
+		out = fsm.ReadSettings(v)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return write(r, http.StatusOK, out)
 }

@@ -49,6 +49,11 @@ func operationRoutes() []route {
 			summary: "Hand leadership to a server, or to whichever lacks least, and wait until it leads",
 		},
 		{
+			method: post, path: "/v1/cluster/settings", handle: (*api).setSettings, statuses: ok,
+			body: job.Settings{}, answer: job.Settings{},
+			summary: "Change the cluster's settings that are given, and answer all that are set",
+		},
+		{
 			method: get, path: "/v1/cluster/check", handle: (*api).checkCluster, statuses: ok, answer: client.ClusterCheck{},
 			summary: "Have every server make a checksum of what it wrote, and compare them",
 		},

@@ -168,7 +168,7 @@ const (
 func showWorker(w fsm.Worker, running, armed int, opinion string, seen time.Time) client.Worker {
 	out := client.Worker{
 		Name: w.Name, Address: w.Address, State: workerAlive, Running: running, Armed: armed, Slots: w.Slots,
-		Labels: w.Labels, Version: w.Version, StartedAt: instant(w.Registered),
+		Labels: w.Labels, Version: w.Version, StartedAt: instant(w.Registered), Priorities: w.Priorities,
 	}
 	switch {
 	case opinion == workerStopped:

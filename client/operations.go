@@ -28,6 +28,14 @@ type TransferRequest struct {
 	To string `json:"to,omitempty"` // a server's name; empty: whoever lacks least
 }
 
+// SetSettings changes the cluster's settings that are given and returns all that
+// are set.
+func (c *Client) SetSettings(ctx context.Context, change job.Settings) (job.Settings, error) {
+	var out job.Settings
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/cluster/settings", body: change, again: true}, &out)
+	return out, err
+}
+
 // Transfer tells who leads now.
 type Transfer struct {
 	From     string       `json:"from"`

@@ -156,6 +156,8 @@ type Worker struct {
 	Version   string            `json:"version,omitempty"`
 	StartedAt *time.Time        `json:"started_at,omitempty"`
 	LastSeen  *time.Time        `json:"last_seen,omitempty"`
+
+	Priorities []job.Priority `json:"priorities,omitempty"` // that it takes; absent: all
 }
 
 // WorkerList is a page of workers.
@@ -185,6 +187,7 @@ type Cluster struct {
 	FeatureLevel uint32       `json:"feature_level"`
 	Now          time.Time    `json:"now"` // the cluster's clock as this server knows it
 	Alerts       AlertSummary `json:"alerts"`
+	Settings     job.Settings `json:"settings"` // those that operators have set
 	Servers      []Server     `json:"servers"`
 	Workers      []Worker     `json:"workers"`
 }

@@ -21,10 +21,32 @@ func (a *apply) configure(c *Configure) Result {
 			return rejected(job.Conflict("cluster_id", "is set once, to "+strconv.Quote(a.meta.ClusterID), c.ClusterID))
 		}
 	}
+	if c.Settings != nil {
+		if err := c.Settings.Validate(); err != nil {
+			return rejected(err)
+		}
+		a.putSettings(*c.Settings)
+	}
 	before := a.meta
 	if c.ClusterID != "" {
 		a.meta.ClusterID = c.ClusterID
 	}
 	a.meta.FeatureLevel = max(a.meta.FeatureLevel, c.FeatureLevel)
-	return Result{Changed: a.meta != before}
+	return Result{Changed: a.meta != before || c.Settings != nil}
+}
+
+func (a *apply) putSettings(over job.Settings) {
+	was := job.Settings{}
+	if stored, ok := stored[job.Settings](a, metaKey(metaSet)); ok {
+		was = *stored
+	}
+	is := was.Merge(over)
+	a.set(metaKey(metaSet), mustEncode(a.codec, &is))
+	a.event(Event{Kind: EventSettings})
+}
+
+// ReadSettings returns what operators have set for the cluster.
+func ReadSettings(r Reader) job.Settings {
+	s, _ := getRow[job.Settings](r, metaKey(metaSet))
+	return s
 }

@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/axd-project/axd/job"
@@ -24,7 +25,7 @@ func (a *apply) registerWorker(c *RegisterWorker) Result {
 	}
 	w := &Worker{
 		Name: c.Name, Boot: c.Boot, Address: c.Address, Slots: c.Slots, Labels: c.Labels, Version: c.Version,
-		LeaseMS: c.LeaseMS, Registered: a.now,
+		LeaseMS: c.LeaseMS, Registered: a.now, Priorities: c.Priorities,
 	}
 	changed := true
 	if old, ok := a.worker(c.Name); ok {
@@ -34,7 +35,8 @@ func (a *apply) registerWorker(c *RegisterWorker) Result {
 			w.Registered = old.Registered
 		}
 		changed = old.Lost || old.Boot != w.Boot || old.Address != w.Address || old.Slots != w.Slots ||
-			old.Version != w.Version || old.LeaseMS != w.LeaseMS || !maps.Equal(old.Labels, w.Labels)
+			old.Version != w.Version || old.LeaseMS != w.LeaseMS || !maps.Equal(old.Labels, w.Labels) ||
+			!slices.Equal(old.Priorities, w.Priorities)
 	}
 	if changed {
 		a.putWorker(w)
@@ -54,6 +56,9 @@ func checkWorker(c *RegisterWorker) *job.Error {
 	}
 	if c.LeaseMS < 0 || c.LeaseMS > maxLeaseMS {
 		return job.Invalid("lease", "must be 0 to 1 hour", strconv.FormatInt(c.LeaseMS, 10)+" ms")
+	}
+	if err := job.ValidatePriorities("priorities", c.Priorities); err != nil {
+		return err
 	}
 	for _, text := range [][2]string{{"boot", c.Boot}, {"address", c.Address}, {"version", c.Version}} {
 		if len(text[1]) > maxWorkerText {

@@ -185,7 +185,7 @@ func (c *checker) active(k, v []byte) {
 	c.want(ok && kr.done(), "active row %x: can't be read", k)
 	c.want(c.has(key{}.worker(worker)), "active row of task %s: worker %s does not exist", ref.ID, worker)
 	if t, ok := c.taskOf("active row", ref); ok {
-		c.want(t.State.Active() && t.Worker == worker && t.Token == row.Token && t.Due == row.Due && t.Attempt == row.Attempt &&
+		c.want(t.State.Active() && t.Worker == worker && t.Token == row.Token && t.Due == row.Due && t.Attempt == row.Attempt && t.Policy.Priority == row.Priority &&
 			(t.State == job.Running) == row.Running,
 			"active row of task %s at worker %s, attempt %d: the task is %v at %s, attempt %d",
 			t.ID, worker, row.Attempt, t.State, t.Worker, t.Attempt)

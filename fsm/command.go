@@ -40,10 +40,13 @@ type TaskRef struct {
 }
 
 // Configure sets what the whole cluster shares. The first leader of a new
-// cluster proposes it; later it raises the feature level. Empty fields stay.
+// cluster proposes it; later it raises the feature level, or takes what an
+// operator sets. Empty fields stay.
 type Configure struct {
 	ClusterID    string `msgpack:"c,omitempty"` // set once
 	FeatureLevel uint32 `msgpack:"f,omitempty"` // never lowered
+
+	Settings *job.Settings `msgpack:"s,omitempty"` // of these the fields that are set
 }
 
 // PutJob creates a job or gives it a new version; an equal spec changes nothing.
@@ -187,6 +190,8 @@ type RegisterWorker struct {
 	Labels  map[string]string `msgpack:"l,omitempty"`
 	Version string            `msgpack:"v,omitempty"`
 	LeaseMS int64             `msgpack:"e,omitempty"` // the lease's time to live that the leader grants
+
+	Priorities []job.Priority `msgpack:"p,omitempty"` // that it takes; none: all
 }
 
 // WorkerState records that the leader holds a worker for alive or lost.

@@ -153,7 +153,7 @@ func ListActive(r Reader, worker string, limit int) []ActiveAttempt {
 		}
 		active = append(active, ActiveAttempt{
 			AttemptRef: AttemptRef{Ref: ref, Token: row.Token},
-			Attempt:    row.Attempt, Boot: row.Boot, Running: row.Running, Worker: name, Due: row.Due,
+			Attempt:    row.Attempt, Boot: row.Boot, Running: row.Running, Worker: name, Due: row.Due, Priority: row.Priority,
 		})
 		return true
 	})

@@ -102,4 +102,6 @@ type Worker struct {
 	Draining   bool              `msgpack:"d,omitempty"`
 	Registered int64             `msgpack:"r"` // this boot, Unix ms
 	Changed    int64             `msgpack:"c"` // last change, Unix ms
+
+	Priorities []job.Priority `msgpack:"p,omitempty"` // that it takes; none: all
 }

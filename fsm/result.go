@@ -43,6 +43,8 @@ type ActiveAttempt struct {
 	Boot       string `msgpack:"b,omitempty"`
 	Running    bool   `msgpack:"u,omitempty"`
 	Due        int64  `msgpack:"d"` // of the task, Unix ms; later than now: the attempt is armed
+
+	Priority job.Priority `msgpack:"p,omitempty"` // of the task
 }
 
 // EventKind tells what an Event reports.
@@ -59,6 +61,7 @@ const (
 	EventRevokeWanted                       // an armed task was asked to be given back
 	EventWorkerChanged                      // registered, lost, draining, forgotten
 	EventJobChanged                         // a job was put or deleted
+	EventSettings                           // the cluster's settings: look them up
 )
 
 // Event is a hint to the leader's memory that a task or worker changed. A lost

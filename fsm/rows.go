@@ -324,6 +324,8 @@ type activeRow struct {
 	Attempt uint32
 	Running bool
 	Boot    string
+
+	Priority job.Priority
 }
 
 func appendActive(b []byte, a activeRow) []byte {
@@ -332,11 +334,11 @@ func appendActive(b []byte, a activeRow) []byte {
 	b = binary.BigEndian.AppendUint64(b, a.Token.Index)
 	b = binary.BigEndian.AppendUint32(b, a.Token.Offset)
 	b = binary.BigEndian.AppendUint32(b, a.Attempt)
-	running := byte(0)
+	how := byte(a.Priority) << 1
 	if a.Running {
-		running = 1
+		how |= 1
 	}
-	return append(append(b, running), a.Boot...)
+	return append(append(b, how), a.Boot...)
 }
 
 func decodeActive(b []byte) (a activeRow, ok bool) {
@@ -353,8 +355,8 @@ func decodeActive(b []byte) (a activeRow, ok bool) {
 			Offset: binary.BigEndian.Uint32(b[token+12:]),
 		},
 		Attempt: binary.BigEndian.Uint32(b[attempt:]),
-		Running: b[fixed-1] == 1,
-		Boot:    string(b[fixed:]),
+		Running: b[fixed-1]&1 == 1, Priority: job.Priority(b[fixed-1] >> 1),
+		Boot: string(b[fixed:]),
 	}, true
 }
 

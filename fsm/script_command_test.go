@@ -14,7 +14,17 @@ import (
 func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	switch verb {
 	case "configure":
-		return Configure{ClusterID: f["id"], FeatureLevel: uint32(f.number("level"))}
+		c := Configure{ClusterID: f["id"], FeatureLevel: uint32(f.number("level"))}
+		if f["suspend-low"] != "" || f["high-slots"] != "" {
+			c.Settings = &job.Settings{}
+			if v := f["suspend-low"]; v != "" {
+				c.Settings.SuspendLow = new(v == "true")
+			}
+			if f["high-slots"] != "" {
+				c.Settings.HighSlots = new(int(f.number("high-slots")))
+			}
+		}
+		return c
 	case "put-job":
 		return PutJob{Namespace: f.ns(), Name: f["name"], Spec: e.spec(f)}
 	case "delete-job":
@@ -73,6 +83,12 @@ func (e *scriptEnv) workerCommand(verb string, f fields) Command {
 		c := RegisterWorker{
 			Term: e.termOf(f), Name: f["name"], Boot: f.or("boot", "b1"), Address: f.or("address", "10.0.0.1:7482"),
 			Slots: int(f.number("slots")), Version: f["version"],
+		}
+		for name := range strings.SplitSeq(f["priorities"], "+") {
+			var p job.Priority
+			if name != "" && p.UnmarshalText([]byte(name)) == nil {
+				c.Priorities = append(c.Priorities, p)
+			}
 		}
 		if l := f["label"]; l != "" {
 			k, v, _ := strings.Cut(l, ":")
@@ -332,7 +348,7 @@ func (e *scriptEnv) showAttempt(b *strings.Builder, a *Attempt) {
 func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
-		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed",
+		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {

@@ -268,6 +268,9 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 			fmt.Fprintf(&b, "%s/%s version %d created %s updated %s\n", j.Namespace, j.Name, j.Version, e.at(j.Created), e.at(j.Updated))
 		}
 		e.showNext(&b, next, err)
+	case "settings":
+		s := ReadSettings(e.tx)
+		fmt.Fprintf(&b, "suspend low %v, high slots %d%%\n", s.SuspendLowOrDefault(), s.HighSlotsOrDefault())
 	case "workers":
 		workers, next, err := ListWorkers(e.tx, e.cursor(f), int(f.number("limit")))
 		for _, w := range workers {

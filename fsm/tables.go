@@ -45,7 +45,7 @@ const (
 	// tableWorkers: name → Worker.
 	tableWorkers byte = 0x0b
 	// tableActive: worker, namespace, id → due (8, Unix ms), token (4+8+4),
-	// attempt (4), running (1), boot. Exactly the tasks that are dispatched or running.
+	// attempt (4), running and twice the priority (1), boot. Exactly the tasks that are dispatched or running.
 	tableActive byte = 0x0c
 	// tableKeys: namespace, idempotency key → task id (16), request hash (16),
 	// expiry (8, Unix ms). The row goes with its task, or when another task claims
@@ -73,6 +73,7 @@ const (
 	metaChain  byte = 'h' // hash chain (8); the one row that the chain leaves out
 	metaSum    byte = 'k' // index (8) and hash chain (8) of the newest Checksum
 	metaOrigin byte = 'o' // Origin, of the newest Rebase
+	metaSet    byte = 'g' // job.Settings, where an operator has set some
 	metaLow    byte = 'l' // then a priority → low mark: the rest of a key of tableDue, at or before the first row
 )
 

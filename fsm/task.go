@@ -170,6 +170,7 @@ func (a *apply) putActive(t *Task, boot string) {
 	a.key = a.key.active(t.Worker, t.Ref())
 	a.value = appendActive(a.value[:0], activeRow{
 		Due: t.Due, Token: t.Token, Attempt: t.Attempt, Running: t.State == job.Running, Boot: boot,
+		Priority: t.Policy.Priority,
 	})
 	a.set(a.key, a.value)
 }

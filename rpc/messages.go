@@ -59,6 +59,8 @@ type WorkerHello struct {
 	Version string            `msgpack:"v"`
 	Kinds   []string          `msgpack:"k"`           // executors it offers: "exec", "http", "handler:NAME"
 	Held    []Held            `msgpack:"h,omitempty"` // attempts accepted and not yet acknowledged as finished
+
+	Priorities []uint8 `msgpack:"p,omitempty"` // that it takes, as job.Priority; none: all
 }
 
 // Held is an attempt that the worker knows.

@@ -37,16 +37,19 @@ func (l *loop) expect(it *item, s shape) {
 
 // arm assigns upcoming tasks to workers that can start them in time: strictly by
 // priority, within one the first due first. Where due tasks of the same shape
-// wait none is armed: it would only take turns with them. It reports whether
-// more could be armed at once.
+// wait none is armed: it would only take turns with them; but high priority has
+// slots of its own. It reports whether more could be armed at once.
 func (l *loop) arm(now int64) (more bool) {
 	if l.upcoming.len() == 0 || l.arming >= maxArming {
 		return false // the next result makes the loop try again
 	}
 	var items []fsm.AssignItem
 	for _, p := range job.Priorities {
+		if p == job.Low && l.lowSuspended.Load() {
+			continue
+		}
 		for _, q := range l.upcoming.heads(p) {
-			if l.queues.waits(q.shape) {
+			if l.queues.waits(q.shape, l.rivals(p)) {
 				continue
 			}
 			items = l.armQueue(q, items, now)
@@ -63,6 +66,23 @@ func (l *loop) arm(now int64) (more bool) {
 	return false
 }
 
+// rivals is the lowest priority whose due tasks compete with armed ones.
+func (l *loop) rivals(p job.Priority) job.Priority {
+	if p != job.High {
+		return job.Low
+	}
+	slots := 0
+	for _, w := range l.workers {
+		if w.present() {
+			slots += w.slots
+		}
+	}
+	if l.reserved(slots) == 0 {
+		return job.Low
+	}
+	return job.High
+}
+
 // armQueue assigns tasks of one queue while a worker that fits can take more.
 func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.AssignItem {
 	selector := parseLabels(q.shape.labels)
@@ -73,7 +93,7 @@ func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.Assig
 	fresh := l.cfg.Mono() - armFresh
 	var candidates workerHeap
 	for _, w := range l.workers {
-		if w.present() && w.armRoom() > w.armBound()/fraction && w.fits(q.shape, selector) &&
+		if w.present() && w.armRoom() > w.armBound()/fraction && w.fits(q.shape, selector, q.priority) &&
 			l.leases.renewedSince(boot{w.name, w.boot}, fresh) {
 			candidates = append(candidates, w)
 		}
@@ -152,20 +172,22 @@ func (l *loop) reported(w *workerState, free int) {
 
 // reserveArmed notes an armed attempt that is not yet committed. It holds no slot.
 func (w *workerState) reserveArmed(it *item) {
-	a := &active{ref: fsm.AttemptRef{Ref: it.ref}, boot: w.boot, due: it.due}
-	w.active[it.ref] = a
+	a := &active{ref: fsm.AttemptRef{Ref: it.ref}, boot: w.boot, due: it.due, priority: it.priority}
+	w.enter(a)
 	w.setArmed(a)
 }
 
 func (w *workerState) setArmed(a *active) {
 	a.armed = true
 	w.armed++
+	w.count(a, true)
 	heap.Push(&w.soon, a)
 }
 
 // drop forgets an attempt of the worker's present life.
 func (w *workerState) drop(a *active) {
 	delete(w.active, a.ref.Ref)
+	w.count(a, false)
 	if a.armed {
 		a.armed = false
 		w.armed--
@@ -181,6 +203,7 @@ func (w *workerState) comeDue(now int64) {
 		}
 		a.armed = false
 		w.armed--
+		w.count(a, true)
 		if w.room > 0 {
 			w.room--
 		}

@@ -32,7 +32,7 @@ func BenchmarkAssign(b *testing.B) {
 				ref := fsm.TaskRef{Namespace: "default", ID: job.NewID(0, uint64(i), 0)}
 				l.queues.push(&item{ref: ref, priority: job.Normal}, shape{offer: "exec"})
 				if i%maxAssign == maxAssign-1 {
-					l.match()
+					l.match(0)
 					l.assigning = 0
 				}
 			}

@@ -272,6 +272,7 @@ func (x *chaos) judge() {
 	for i := range specs {
 		specs[i] = handler(0)
 	}
+	specs[0].Policy.Priority = job.High // the slot that is kept for it
 	x.submit(specs...)
 	time.Sleep(5 * time.Second)
 	if n := x.dispatched() - before; n != len(specs) {

@@ -253,7 +253,7 @@ func jobOf(t *fsm.Task) jobKey {
 // worker fits few tasks are kept, so that the others are reached; the index
 // keeps the rest until that changes, see retryUnfit.
 func (l *loop) wait(it *item, s shape) {
-	if q := l.queues.byPriority[it.priority][s]; q != nil && q.Len() >= maxUnfit && !l.fitsAny(s) && l.leave(it, s) {
+	if q := l.queues.byPriority[it.priority][s]; q != nil && q.Len() >= maxUnfit && !l.fitsAny(s, it.priority) && l.leave(it, s) {
 		return
 	}
 	l.queues.push(it, s)
@@ -288,7 +288,7 @@ func (l *loop) trimUnfit() {
 			continue
 		}
 		for _, q := range l.queues.heads(p) {
-			if q.Len() <= maxUnfit || l.fitsAny(q.shape) {
+			if q.Len() <= maxUnfit || l.fitsAny(q.shape, p) {
 				continue
 			}
 			items := slices.Clone(q.items)
@@ -302,11 +302,11 @@ func (l *loop) trimUnfit() {
 	}
 }
 
-// fitsAny reports whether a connected worker fits a shape, free or not.
-func (l *loop) fitsAny(s shape) bool {
+// fitsAny reports whether a connected worker fits a shape and priority, free or not.
+func (l *loop) fitsAny(s shape, p job.Priority) bool {
 	selector := parseLabels(s.labels)
 	for _, w := range l.workers {
-		if w.session != nil && !gone(w.session) && !w.draining && !w.lost && w.fits(s, selector) {
+		if w.session != nil && !gone(w.session) && !w.draining && !w.lost && w.fits(s, selector, p) {
 			return true
 		}
 	}
@@ -315,10 +315,10 @@ func (l *loop) fitsAny(s shape) bool {
 
 // retryUnfit makes the next scans find again the tasks of those kinds that may fit
 // a worker now.
-func (l *loop) retryUnfit(mayFit func(kind) bool) {
+func (l *loop) retryUnfit(mayFit func(kind, job.Priority) bool) {
 	for _, p := range job.Priorities {
 		for k, first := range l.due.unfit[p] {
-			if !mayFit(k) {
+			if !mayFit(k, p) {
 				continue
 			}
 			delete(l.due.unfit[p], k)
@@ -331,7 +331,7 @@ func (l *loop) retryUnfit(mayFit func(kind) bool) {
 
 // retryFitting is retryUnfit after a change of workers.
 func (l *loop) retryFitting() {
-	l.retryUnfit(func(k kind) bool { return l.fitsAny(k.shape) })
+	l.retryUnfit(func(k kind, p job.Priority) bool { return l.fitsAny(k.shape, p) })
 }
 
 // reload places a task by its record, after an assign of it failed.

@@ -27,6 +27,11 @@ func (l *loop) onEvent(e *fsm.Event) {
 		l.onRevokeWanted(e)
 	case fsm.EventWorkerChanged:
 		l.onWorkerChanged(e.Worker)
+	case fsm.EventSettings:
+		r, release := l.read()
+		l.readSettings(r)
+		release()
+		l.dirty = true
 	case fsm.EventJobChanged:
 		l.onJobChanged(jobKey{e.Namespace, e.Job})
 	}
@@ -81,7 +86,7 @@ func (l *loop) onAssigned(e *fsm.Event) {
 		a = nil
 	}
 	if a == nil {
-		a = &active{ref: fsm.AttemptRef{Ref: ref}, boot: w.boot, due: e.Task.Due}
+		a = &active{ref: fsm.AttemptRef{Ref: ref}, boot: w.boot, due: e.Task.Due, priority: e.Task.Policy.Priority}
 		w.hold(a, l.cfg.Now())
 		if w.room > 0 && !a.armed {
 			w.room--
@@ -185,7 +190,7 @@ func (l *loop) onWorkerChanged(name string) {
 // the shapes of its tasks that wait.
 func (l *loop) onJobChanged(key jobKey) {
 	delete(l.jobs, key)
-	l.retryUnfit(func(k kind) bool { return k.job == key })
+	l.retryUnfit(func(k kind, _ job.Priority) bool { return k.job == key })
 	for _, p := range job.Priorities {
 		l.due.raise[p] = append(l.due.raise[p], l.queues.takeJob(p, key)...)
 		upcoming := l.upcoming.takeJob(p, key)

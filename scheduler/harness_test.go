@@ -211,12 +211,13 @@ type start struct {
 
 // model is a worker: it runs what it is sent for a fixed time.
 type model struct {
-	c      *cluster
-	name   string
-	boot   string
-	slots  int
-	labels map[string]string
-	takes  time.Duration // how long an attempt runs; 0: for ever
+	c          *cluster
+	name       string
+	boot       string
+	slots      int
+	labels     map[string]string
+	priorities []job.Priority
+	takes      time.Duration // how long an attempt runs; 0: for ever
 
 	mu     sync.Mutex
 	gone   chan struct{}
@@ -245,7 +246,7 @@ func (m *model) connect() error {
 	gone := make(chan struct{})
 	m.gone = gone
 	h := Hello{
-		Worker: fsm.RegisterWorker{Name: m.name, Boot: m.boot, Address: "here:1", Slots: m.slots, Labels: m.labels},
+		Worker: fsm.RegisterWorker{Name: m.name, Boot: m.boot, Address: "here:1", Slots: m.slots, Labels: m.labels, Priorities: m.priorities},
 		Offers: []string{"handler:work", "exec"},
 	}
 	for ref, n := range m.held {

@@ -8,24 +8,35 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// match hands due tasks to workers: strictly by priority, within one the
-// longest due first, to the least loaded worker that fits. It reports whether
-// more could be assigned at once.
-func (l *loop) match() (more bool) {
+// match hands due tasks to workers: strictly by the priority that they have risen
+// to, within one the longest due first, to the least loaded worker that fits. It
+// reports whether more could be assigned at once.
+func (l *loop) match(now int64) (more bool) {
 	if l.assigning >= maxAssigning {
 		return false // the next result makes the loop try again
 	}
 	l.dirty = false
 	var items []fsm.AssignItem
-	for _, p := range job.Priorities {
-		for _, q := range l.queues.heads(p) {
-			items = l.matchQueue(q, items)
-			if len(items) == maxAssign {
-				l.assign(items, false)
-				l.dirty = true
-				return l.assigning < maxAssigning
-			}
+	lesser := l.lesserRoom()
+	for u := l.queues.byUrgency(now, l.lowSuspended.Load()); u.Len() > 0; {
+		q := u.queues[0]
+		room := maxAssign - len(items)
+		if q.priority != job.High {
+			room = min(room, lesser)
 		}
+		before := len(items)
+		var blocked bool
+		items, blocked = l.matchQueue(q, items, room, now)
+		if q.priority != job.High {
+			lesser -= len(items) - before
+			blocked = blocked || lesser <= 0
+		}
+		if len(items) == maxAssign {
+			l.assign(items, false)
+			l.dirty = true
+			return l.assigning < maxAssigning
+		}
+		u.next(now, blocked)
 	}
 	if len(items) > 0 {
 		l.assign(items, false)
@@ -33,10 +44,12 @@ func (l *loop) match() (more bool) {
 	return false
 }
 
-// matchQueue assigns tasks of one queue while a worker that fits has room.
-func (l *loop) matchQueue(q *queue, items []fsm.AssignItem) []fsm.AssignItem {
-	candidates := l.candidates(q.shape)
-	for len(candidates) > 0 && q.Len() > 0 && len(items) < maxAssign {
+// matchQueue assigns tasks of one queue, those that have risen as far as its first,
+// while a worker that fits has room. It reports whether there is none.
+func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64) (_ []fsm.AssignItem, blocked bool) {
+	candidates := l.candidates(q.shape, q.priority)
+	first := level(q.priority, q.items[0].due, now)
+	for ; len(candidates) > 0 && q.Len() > 0 && room > 0 && level(q.priority, q.items[0].due, now) == first; room-- {
 		w := candidates[0]
 		it := q.pop()
 		it.assigning = true
@@ -48,15 +61,15 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem) []fsm.AssignItem {
 			heap.Pop(&candidates)
 		}
 	}
-	return items
+	return items, len(candidates) == 0
 }
 
 // candidates are the workers that fit a shape and have a free slot, as a heap.
-func (l *loop) candidates(s shape) workerHeap {
+func (l *loop) candidates(s shape, p job.Priority) workerHeap {
 	selector := parseLabels(s.labels)
 	var candidates workerHeap
 	for _, w := range l.workers {
-		if w.usable() && w.fits(s, selector) {
+		if w.usable() && w.fits(s, selector, p) {
 			candidates = append(candidates, w)
 		}
 	}
@@ -78,7 +91,8 @@ func parseLabels(s string) map[string]string {
 
 // reserve takes a slot for an assign that is not yet committed.
 func (w *workerState) reserve(it *item) {
-	w.active[it.ref] = &active{ref: fsm.AttemptRef{Ref: it.ref}, boot: w.boot, due: it.due}
+	a := &active{ref: fsm.AttemptRef{Ref: it.ref}, boot: w.boot, due: it.due, priority: it.priority}
+	w.enter(a)
 	if w.room > 0 {
 		w.room--
 	}

@@ -30,6 +30,7 @@ type Placement struct {
 	workers []*workerState
 	lives   []fsm.WorkerLife
 	held    []int // slots, by worker
+	lesser  []int // of held: for less than high priority
 	to      []int // as in fsm.SubmitNow
 }
 
@@ -73,6 +74,7 @@ func (s *Scheduler) Release(p *Placement) {
 	s.inbox.put(func(l *loop) {
 		for i, w := range p.workers { // of this loop's memory, or of one that was given up
 			w.promised -= p.held[i]
+			w.promisedLesser -= p.lesser[i]
 			if w.room >= 0 {
 				w.room += p.held[i]
 			}
@@ -89,8 +91,8 @@ func (l *loop) place(wanted []Wanted) *Placement {
 	p := &Placement{term: l.term}
 	for i := range wanted {
 		s, priority, ok := l.wantedShape(&wanted[i])
-		if ok && l.mayPass(s, priority, now) {
-			l.placeAll(p, s, wanted[i].Tasks)
+		if ok && !l.aheadOf(s, priority, now) {
+			l.placeAll(p, s, priority, wanted[i].Tasks)
 		}
 	}
 	if len(p.workers) == 0 {
@@ -115,26 +117,19 @@ func (l *loop) wantedShape(w *Wanted) (shape, job.Priority, bool) {
 	return shape{offer: offer, labels: labelsKey(policy.Selector)}, policy.PriorityOrDefault(), true
 }
 
-// mayPass reports whether no due task of the shape waits that is as urgent, also
-// not among those whose shape isn't known yet.
-func (l *loop) mayPass(s shape, priority job.Priority, now int64) bool {
-	for _, p := range job.Priorities {
-		if p > priority {
-			break
-		}
-		if l.queues.byPriority[p][s] != nil || len(l.due.raise[p]) > 0 || l.due.frontier[p].Due <= now {
-			return false
-		}
-	}
-	return true
-}
-
 // placeAll places tasks of one shape at the least loaded workers, while slots are
 // free.
-func (l *loop) placeAll(p *Placement, s shape, tasks []int) {
-	candidates := l.candidates(s)
+func (l *loop) placeAll(p *Placement, s shape, priority job.Priority, tasks []int) {
+	if priority == job.Low && l.lowSuspended.Load() {
+		return
+	}
+	candidates := l.candidates(s, priority)
+	lesser := len(tasks)
+	if priority != job.High {
+		lesser = l.lesserRoom()
+	}
 	for _, i := range tasks {
-		if len(candidates) == 0 {
+		if len(candidates) == 0 || lesser <= 0 {
 			return
 		}
 		if i < 0 || i >= job.MaxBatch {
@@ -142,10 +137,11 @@ func (l *loop) placeAll(p *Placement, s shape, tasks []int) {
 		}
 		w := candidates[0]
 		w.promised++
+		lesser--
 		if w.room > 0 {
 			w.room--
 		}
-		p.put(i, w)
+		p.put(i, w, priority)
 		if w.usable() {
 			heap.Fix(&candidates, 0)
 		} else {
@@ -154,16 +150,20 @@ func (l *loop) placeAll(p *Placement, s shape, tasks []int) {
 	}
 }
 
-func (p *Placement) put(task int, w *workerState) {
+func (p *Placement) put(task int, w *workerState, priority job.Priority) {
 	at := 0
 	for at < len(p.workers) && p.workers[at] != w {
 		at++
 	}
 	if at == len(p.workers) {
-		p.workers, p.held = append(p.workers, w), append(p.held, 0)
+		p.workers, p.held, p.lesser = append(p.workers, w), append(p.held, 0), append(p.lesser, 0)
 		p.lives = append(p.lives, fsm.WorkerLife{Name: w.name, Boot: w.boot})
 	}
 	p.held[at]++
+	if priority != job.High {
+		p.lesser[at]++
+		w.promisedLesser++
+	}
 	for len(p.to) <= task {
 		p.to = append(p.to, 0)
 	}

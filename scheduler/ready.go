@@ -54,10 +54,11 @@ func newReadyQueues() readyQueues {
 
 func (q *readyQueues) len() int { return q.n }
 
-// waits reports whether a task of the shape is queued, whatever its priority.
-func (q *readyQueues) waits(s shape) bool {
+// waits reports whether a task of the shape is queued that is at least as urgent
+// as the lowest of those meant.
+func (q *readyQueues) waits(s shape, lowest job.Priority) bool {
 	for _, p := range job.Priorities {
-		if q.byPriority[p][s] != nil {
+		if p <= lowest && q.byPriority[p][s] != nil {
 			return true
 		}
 	}

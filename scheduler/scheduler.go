@@ -68,6 +68,8 @@ type Scheduler struct {
 	ready  atomic.Int64 // due and not yet assigned; -1 while not leading
 	loaded atomic.Int64
 	roomy  atomic.Bool // some worker has a free slot
+	// lowSuspended: see watchBusy.
+	lowSuspended atomic.Bool
 	// assignedTotal counts attempts since this process began.
 	assignedTotal atomic.Int64
 }
@@ -100,6 +102,7 @@ func (s *Scheduler) Run(ctx context.Context, term uint64) {
 		s.ready.Store(-1)
 		s.loaded.Store(0)
 		s.roomy.Store(false)
+		s.lowSuspended.Store(false)
 	}()
 	l.recover()
 
@@ -160,6 +163,9 @@ type loop struct {
 	outgoing []*workerState
 	jobs     map[jobKey]*fsm.Job // nil entry: no such job
 
+	settings  job.Settings
+	busySince int64 // by Config.Now; 0: it isn't
+
 	assigning  int           // assign proposals of due tasks in flight
 	arming     int           // assign proposals of armed tasks in flight
 	dirty      bool          // something changed that may let a task be assigned
@@ -190,6 +196,7 @@ func (l *loop) recover() {
 	r, release := l.cfg.State.Read()
 	defer release()
 	l.asOf = fsm.ReadInfo(r).Applied
+	l.readSettings(r)
 	l.recoverWorkers(r, old)
 }
 
@@ -273,7 +280,7 @@ func (l *loop) hand(now int64) (more bool) {
 	for _, w := range l.workers {
 		w.comeDue(now)
 	}
-	more = l.match()
+	more = l.match(now)
 	return l.arm(now) || more
 }
 
@@ -284,6 +291,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.backstop(mono)
 	l.redispatch(mono)
 	l.trimUnfit()
+	l.watchBusy(now)
 	for _, w := range l.workers {
 		w.pace.turn()
 	}

@@ -89,6 +89,7 @@ func TestTasksWithoutAWorkerDontHoldUpOthers(t *testing.T) {
 func TestLoadIsSpreadByFreeSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
+		c.set(job.Settings{HighSlots: new(0)})
 		small, big := c.worker("small", 2, 0), c.worker("big", 6, 0)
 		small.mustConnect()
 		big.mustConnect()

@@ -168,7 +168,7 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 	}
 	var again []Dispatch
 	for _, a := range fsm.ListActive(r, w.name, maxInbox) {
-		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due}
+		entry := &active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due, priority: a.Priority}
 		if was := before[a.Ref]; was != nil && was.ref == entry.ref {
 			entry = was
 			entry.boot = a.Boot

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
 )
 
 // workerState is a worker in the loop's memory.
@@ -24,14 +25,17 @@ type workerState struct {
 	outbox   []Dispatch              // to be sent at the end of the turn
 	settled  uint64                  // log index of the state that its session was settled by
 
-	promised   int           // slots held for submits on their way, see Place
-	armed      int           // of active: not yet due, so that they hold no slot
-	soon       armedHeap     // the armed ones, and some that no longer are
-	pace       pace          // of attempts that ended
-	doubt      int           // how often the pace is halved for what may be armed
-	doubtful   time.Duration // until when room holds whatever else is known, by Mono; 0: it isn't limited
-	distrusted bool          // nothing is armed until it reports again
-	gap        int           // between the free slots that it reported last and those that should have been
+	priorities     prioritySet   // that it takes
+	lesser         int           // slots held by attempts of less than high priority
+	promisedLesser int           // of promised: for less than high priority
+	promised       int           // slots held for submits on their way, see Place
+	armed          int           // of active: not yet due, so that they hold no slot
+	soon           armedHeap     // the armed ones, and some that no longer are
+	pace           pace          // of attempts that ended
+	doubt          int           // how often the pace is halved for what may be armed
+	doubtful       time.Duration // until when room holds whatever else is known, by Mono; 0: it isn't limited
+	distrusted     bool          // nothing is armed until it reports again
+	gap            int           // between the free slots that it reported last and those that should have been
 }
 
 // active is an attempt that a worker holds, or will once its assign commits.
@@ -40,8 +44,10 @@ type active struct {
 	attempt  uint32
 	boot     string // the worker's life that it was assigned to
 	due      int64  // of the task, Unix ms
-	armed    bool   // not yet due; see workerState.comeDue
-	revoked  bool   // the worker was asked to give it back
+	priority job.Priority
+	lesser   bool // counted in workerState.lesser
+	armed    bool // not yet due; see workerState.comeDue
+	revoked  bool // the worker was asked to give it back
 	running  bool
 	losing   bool          // a lose is proposed
 	sent     time.Duration // when it was last dispatched, by Mono
@@ -80,9 +86,9 @@ func (l *loop) anyUsable() bool {
 	return false
 }
 
-// fits reports whether the worker may run tasks of a shape.
-func (w *workerState) fits(s shape, selector map[string]string) bool {
-	if !w.offers[s.offer] {
+// fits reports whether the worker may run tasks of a shape and priority.
+func (w *workerState) fits(s shape, selector map[string]string, p job.Priority) bool {
+	if !w.offers[s.offer] || !w.priorities.has(p) {
 		return false
 	}
 	for k, v := range selector {
@@ -120,7 +126,7 @@ func (w *workerState) hold(a *active, now int64) {
 
 // file files an attempt under this life of the worker.
 func (w *workerState) file(a *active, now int64) {
-	w.active[a.ref.Ref] = a
+	w.enter(a)
 	if a.due > now && !a.running {
 		w.setArmed(a)
 	}
@@ -128,6 +134,9 @@ func (w *workerState) file(a *active, now int64) {
 
 // clear forgets all attempts.
 func (w *workerState) clear() {
+	for _, a := range w.active {
+		w.count(a, false)
+	}
 	clear(w.active)
 	clear(w.earlier)
 	w.armed, w.soon = 0, nil
@@ -135,6 +144,7 @@ func (w *workerState) clear() {
 
 func (w *workerState) take(rec *fsm.Worker) {
 	w.boot, w.slots, w.labels = rec.Boot, rec.Slots, rec.Labels
+	w.priorities = setOf(rec.Priorities)
 	w.draining, w.lost = rec.Draining, rec.Lost
 	w.lease = max(w.lease, time.Duration(rec.LeaseMS)*time.Millisecond)
 }
@@ -178,7 +188,7 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 	}
 	for name, w := range l.workers {
 		for _, a := range fsm.ListActive(r, name, maxInbox) {
-			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due}, now)
+			w.hold(&active{ref: a.AttemptRef, attempt: a.Attempt, boot: a.Boot, running: a.Running, due: a.Due, priority: a.Priority}, now)
 			grant(boot{name, a.Boot}, w)
 			if t, ok := fsm.GetTask(r, a.Ref); ok && a.Running {
 				l.armBackstop(r, w, &t)

@@ -102,7 +102,11 @@ func (s *Server) Metrics() map[string]float64 {
 		"scheduler_ready_tasks":    float64(s.sched.Ready()),
 		"scheduler_loaded_tasks":   float64(s.sched.Loaded()),
 		"scheduler_assigned_total": float64(s.sched.Assigned()),
+		"scheduler_low_suspended":  0,
 		"leader":                   0,
+	}
+	if s.sched.LowSuspended() {
+		out["scheduler_low_suspended"] = 1
 	}
 	if s.leading.Load() {
 		out["leader"] = 1

@@ -181,6 +181,9 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 		},
 		Offers: h.Kinds,
 	}
+	for _, p := range h.Priorities {
+		hello.Worker.Priorities = append(hello.Worker.Priorities, job.Priority(p))
+	}
 	for _, held := range h.Held {
 		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: attemptRef(held.Ref), Attempt: held.Ref.Attempt, Finished: held.Finished})
 	}

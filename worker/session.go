@@ -225,12 +225,19 @@ func (w *Worker) clusterID() string {
 	return w.clusterName
 }
 
+func (w *Worker) priorities() (out []uint8) {
+	for _, p := range w.cfg.Priorities {
+		out = append(out, uint8(p))
+	}
+	return out
+}
+
 // hello declares the worker and what it holds.
 func (s *session) hello(ctx context.Context) (sent time.Duration, welcome rpc.WorkerWelcome, err error) {
 	w := s.w
 	hello := rpc.WorkerHello{
 		Name: w.cfg.Name, Boot: w.boot, Address: w.address(), Slots: w.cfg.Slots, Labels: w.cfg.Labels,
-		Version: w.cfg.Version, Kinds: w.kinds(), Held: w.table.held(),
+		Version: w.cfg.Version, Kinds: w.kinds(), Held: w.table.held(), Priorities: w.priorities(),
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

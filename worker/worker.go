@@ -19,10 +19,12 @@ import (
 
 // Config is what a worker needs.
 type Config struct {
-	Name    string // stable and unique in the cluster
-	Slots   int    // attempts at one time; default: twice the CPUs; at most MaxSlots
-	Labels  map[string]string
-	DataDir string // locks, unacknowledged results, residue of an earlier life; needed with Exec, else without it nothing outlives the process
+	Name   string // stable and unique in the cluster
+	Slots  int    // attempts at one time; default: twice the CPUs; at most MaxSlots
+	Labels map[string]string
+	// Priorities are those of the tasks that it takes; none: all.
+	Priorities []job.Priority
+	DataDir    string // locks, unacknowledged results, residue of an earlier life; needed with Exec, else without it nothing outlives the process
 
 	Gossip string   // host:port to bind; default 127.0.0.1:0
 	Join   []string // gossip addresses of servers
@@ -139,6 +141,9 @@ func (c *Config) check() error {
 		return job.Invalid("data_dir", "must be set for a worker that runs commands", "")
 	case c.Exec && len(c.Supervisor) == 0:
 		return job.Invalid("supervisor", "must be the command line of the supervisor for a worker that runs commands", "")
+	}
+	if err := job.ValidatePriorities("priorities", c.Priorities); err != nil {
+		return err
 	}
 	for key := range c.Labels {
 		if !nameRule.MatchString(key) {

@@ -17,7 +17,7 @@ func newCluster() *cobra.Command {
 		Example: `  axd cluster status
   axd cluster transfer s2`,
 	}
-	cmd.AddCommand(newClusterStatus(), newClusterJoin(), newClusterRemove(), newClusterTransfer(), newClusterRecover())
+	cmd.AddCommand(newClusterStatus(), newClusterJoin(), newClusterRemove(), newClusterTransfer(), newClusterRecover(), newClusterSet())
 	return cmd
 }
 
@@ -52,6 +52,7 @@ func clusterTable(t *table, c client.Cluster) {
 	t.pair("Term", strconv.FormatUint(c.Term, 10))
 	t.pair("Applied index", strconv.FormatUint(c.Applied, 10))
 	t.pair("Clock", exact(&c.Now))
+	settingsTable(t, c.Settings)
 	if a := c.Alerts.Newest; a != nil {
 		t.row("Alerts", fmt.Sprintf("%d open, the newest is %s:", c.Alerts.Open, alertName(*a)))
 		t.wrapped(80, "", a.Text)

@@ -31,6 +31,7 @@ the leader by gossip: --join names the gossip address of one or more servers.
 Settings come from flags, AXD_* variables and the YAML file of --config, in
 this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 		Example: `  axd worker --name w1 --join 127.0.0.1:7482 --slots 8 --data-dir /var/lib/axd-worker
+  axd worker --name urgent1 --join 127.0.0.1:7482 --priorities high
   axd worker --name gpu1 --join 10.0.0.1:7482,10.0.0.2:7482 --gossip 10.0.0.9:7482 --label gpu=a100`,
 	}
 	host, _ := os.Hostname()
@@ -41,6 +42,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	f.IntVar(&cfg.Slots, "slots", 0, "attempts at one time (default: twice the CPUs)")
 	f.StringVar(&cfg.DataDir, "data-dir", "./axd-worker", "`directory` for unacknowledged results and attempts' files")
 	f.StringToStringVar(&cfg.Labels, "label", nil, "a label `KEY=VALUE` that selectors match; repeatable")
+	f.Var((*prioritiesFlag)(&cfg.Priorities), "priorities", "take only tasks of these priorities, such as high,normal (default: all)")
 	drain = durationFlag(30 * time.Second)
 	f.Var(&drain, "drain-time", "how long a stop waits for attempts")
 	log.flags(cmd, "info")

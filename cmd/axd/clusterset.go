@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
+)
+
+func newClusterSet() *cobra.Command {
+	var c conn
+	var suspend bool
+	var high int
+	cmd := &cobra.Command{
+		Use: "set", Short: "Change the cluster's settings", Args: noArgs,
+		Long: `Change the settings that hold for the whole cluster; 'axd cluster status' shows
+those that were set.`,
+		Example: `  axd cluster set --suspend-low
+  axd cluster set --suspend-low=false --high-slots 10`,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&suspend, "suspend-low", false, "low-priority tasks wait while more than 90% of the slots have been taken for 10s")
+	f.IntVar(&high, "high-slots", job.DefaultHighSlots, "`percent` of all slots kept for high-priority tasks, 0 to 90")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
+		if err := oneOf(cmd, "suspend-low", "high-slots"); err != nil {
+			return err
+		}
+		var change job.Settings
+		if cmd.Flags().Changed("suspend-low") {
+			change.SuspendLow = &suspend
+		}
+		if cmd.Flags().Changed("high-slots") {
+			change.HighSlots = &high
+		}
+		got, err := cl.SetSettings(ctx, change)
+		if err != nil {
+			return err
+		}
+		return c.output.print(cmd.OutOrStdout(), got, func(t *table) { settingsTable(t, got) })
+	})
+}
+
+func settingsTable(t *table, s job.Settings) {
+	if s.SuspendLow != nil {
+		t.row("Suspend low", strconv.FormatBool(*s.SuspendLow))
+	}
+	if s.HighSlots != nil {
+		t.row("High slots", strconv.Itoa(*s.HighSlots)+"%")
+	}
+}
+
+// prioritiesFlag is a list of priorities: high,normal.
+type prioritiesFlag []job.Priority
+
+func (p *prioritiesFlag) Type() string { return "priorities" }
+
+func (p *prioritiesFlag) String() string {
+	names := make([]string, 0, len(*p))
+	for _, one := range *p {
+		names = append(names, one.String())
+	}
+	return strings.Join(names, ",")
+}
+
+// Set implements pflag.Value.
+func (p *prioritiesFlag) Set(text string) error {
+	*p = nil
+	for name := range strings.SplitSeq(text, ",") {
+		var one job.Priority
+		if err := one.UnmarshalText([]byte(name)); err != nil {
+			return job.Invalid("", "must be some of high, normal and low, separated by commas", text)
+		}
+		*p = append(*p, one)
+	}
+	return nil
+}

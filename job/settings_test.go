@@ -1,0 +1,23 @@
+package job
+
+import "testing"
+
+func TestSettings(t *testing.T) {
+	s := Settings{SuspendLow: new(true)}.Merge(Settings{HighSlots: new(5)})
+	if !s.SuspendLowOrDefault() || s.HighSlotsOrDefault() != 5 {
+		t.Errorf("merged: %+v", s)
+	}
+	if d := (Settings{}); d.SuspendLowOrDefault() || d.HighSlotsOrDefault() != DefaultHighSlots || d.Validate() != nil {
+		t.Errorf("defaults: %+v", d)
+	}
+	for _, n := range []int{-1, 91} {
+		if e := (Settings{HighSlots: new(n)}).Validate(); e == nil || e.Field != "high_slots" {
+			t.Errorf("high_slots %d: %v", n, e)
+		}
+	}
+	for _, p := range [][]Priority{{0}, {4}, {1, 2, 3, 1}} {
+		if e := ValidatePriorities("priorities", p); e == nil {
+			t.Errorf("priorities %v are taken", p)
+		}
+	}
+}
