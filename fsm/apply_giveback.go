@@ -46,7 +46,7 @@ func (a *apply) undo(old *Task, reason string) {
 	} else {
 		a.forgetAttempt(t)
 	}
-	moved := t.takeWish()
+	moved := a.takeWish(t)
 	if t.CancelRequested {
 		t.end(job.Cancelled, a.now)
 	} else {
@@ -67,10 +67,11 @@ func (a *apply) undo(old *Task, reason string) {
 
 // takeWish gives a task the time and priority that a Reschedule asked for while
 // it was armed.
-func (t *Task) takeWish() bool {
+func (a *apply) takeWish(t *Task) bool {
 	wished := t.Wished()
 	if t.WantDue != 0 {
 		t.Due = t.WantDue
+		a.moved(t)
 	}
 	if t.WantPriority != 0 {
 		t.Policy.Priority = t.WantPriority

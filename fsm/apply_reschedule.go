@@ -27,6 +27,7 @@ func (a *apply) reschedule(c *Reschedule) Result {
 	t.TooLate = false
 	if due != 0 {
 		t.Due = due
+		a.moved(t)
 	}
 	if c.Priority != 0 {
 		t.Policy.Priority = c.Priority

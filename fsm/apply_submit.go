@@ -94,6 +94,7 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec, t *Task) *job.Error {
 		t.KeyPeriod, t.KeyExpiry = spec.KeyPeriod(a.now, due)
 	}
 	t.Policy.Priority = policy.PriorityOrDefault()
+	t.limit(&policy)
 	return nil
 }
 

@@ -31,6 +31,7 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableKeys, c.idempotency)
 	c.rows(tableEnded, c.ended)
 	c.rows(tableUnique, c.unique)
+	c.rows(tableDeadlines, c.deadline)
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableAlertAge, c.alertAge)
 	c.counters()

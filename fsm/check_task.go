@@ -20,6 +20,9 @@ func (c *checker) task(k, v []byte) {
 	if t.State == job.Pending {
 		c.want(c.has(key{}.dueRow(t.Policy.Priority, t.dueKey())), "task %s: pending without a due row", t.ID)
 	}
+	if at := t.Deadline(); at != 0 {
+		c.want(c.has(key{}.deadline(at, ref)), "task %s: pending until %d without a row of its deadline", t.ID, at)
+	}
 	if t.State.Terminal() {
 		c.want(c.has(key{}.byState(t.Namespace, t.State).id(t.ID)), "task %s: has no row by state %v", t.ID, t.State)
 		c.want(c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
@@ -58,6 +61,15 @@ func (c *checker) taskFields(t *Task) {
 	c.want(t.Retries <= int(t.Attempt), "task %s: %d retries in %d attempts", t.ID, t.Retries, t.Attempt)
 	c.want(len(t.Body) <= maxInlineBody, "task %s: a body of %d bytes in the task", t.ID, len(t.Body))
 	c.want((t.IdempotencyKey == "") == (t.KeyExpiry == 0), "task %s: key %q until %d", t.ID, t.IdempotencyKey, t.KeyExpiry)
+}
+
+func (c *checker) deadline(k, _ []byte) {
+	kr := readKey(k)
+	at, ref := kr.time(), kr.ref()
+	c.want(kr.done(), "deadline row %x: can't be read", k)
+	if t, ok := c.taskOf("deadline row", ref); ok {
+		c.want(t.Deadline() == at, "deadline row of task %s at %d: the task is %v until %d", t.ID, at, t.State, t.Deadline())
+	}
 }
 
 func (c *checker) tally(t *Task) {

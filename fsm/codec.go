@@ -134,6 +134,8 @@ func newCommand(code Code) Command {
 		return &DeleteJob{}
 	case CodeSubmit:
 		return &Submit{}
+	case CodeTimeOut:
+		return &TimeOut{}
 	case CodeSubmitNow:
 		return &SubmitNow{}
 	case CodeAssign:

@@ -169,7 +169,7 @@ func everyCommand() []Command {
 		filled[Started](), filled[Finished](), filled[GiveBack](), filled[LoseAttempts](), filled[Cancel](),
 		filled[Reschedule](), filled[RegisterWorker](), filled[WorkerState](), filled[ForgetWorker](),
 		filled[Expire](), filled[Checksum](), filled[DrainWorker](),
-		filled[SubmitNow](), filled[PutAlert](), filled[EndAlert](),
+		filled[SubmitNow](), filled[TimeOut](), filled[PutAlert](), filled[EndAlert](),
 	}
 }
 

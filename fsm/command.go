@@ -27,6 +27,7 @@ const (
 	CodePutAlert       Code = 20
 	CodeEndAlert       Code = 21
 	CodeSubmitNow      Code = 24
+	CodeTimeOut        Code = 25
 )
 
 // Command is one verb with its arguments. Commands are data: each is
@@ -162,6 +163,18 @@ type LoseAttempts struct {
 	Reason    string       `msgpack:"y,omitempty"`
 }
 
+// TimeOut ends pending tasks whose deadline has passed. The leader decides it.
+type TimeOut struct {
+	Term  uint64        `msgpack:"t"`
+	Tasks []TaskVersion `msgpack:"i"`
+}
+
+// TaskVersion names a task as the leader saw it.
+type TaskVersion struct {
+	Ref     TaskRef `msgpack:"r"`
+	Version uint64  `msgpack:"v"`
+}
+
 // Cancel ends a pending task at once; of an active one it records the wish,
 // and the attempt's end decides.
 type Cancel struct {
@@ -250,6 +263,7 @@ func (PutJob) Code() Code         { return CodePutJob }
 func (DeleteJob) Code() Code      { return CodeDeleteJob }
 func (Submit) Code() Code         { return CodeSubmit }
 func (SubmitNow) Code() Code      { return CodeSubmitNow }
+func (TimeOut) Code() Code        { return CodeTimeOut }
 func (Assign) Code() Code         { return CodeAssign }
 func (Started) Code() Code        { return CodeStarted }
 func (Finished) Code() Code       { return CodeFinished }

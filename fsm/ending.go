@@ -72,12 +72,17 @@ func (a *apply) retry(t *Task, o job.Outcome, ended int64, atOnce bool) {
 	r := policy.RetryOrDefault()
 	t.MaxRetries = r.Max()
 	if t.Retries < t.MaxRetries {
-		t.Retries++
-		t.State, t.Retry = job.Pending, true
-		t.Due = a.now
+		due := a.now
 		if !atOnce {
-			t.Due = min(a.now+r.Delay(t.Retries, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
+			due = min(a.now+r.Delay(t.Retries+1, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
 		}
+		if t.EndBy != 0 && due >= t.EndBy {
+			t.outOfTime(&policy, ended)
+			return
+		}
+		t.Retries++
+		t.State, t.Retry, t.Due = job.Pending, true, due
+		t.QueueBy = policy.QueueTimeoutOrDefault().Until(due)
 		return
 	}
 	if o == job.OutcomeTimeout {

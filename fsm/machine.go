@@ -304,6 +304,8 @@ func (a *apply) command(c Command) Result {
 		return a.giveBack(c)
 	case *LoseAttempts:
 		return a.loseAttempts(c)
+	case *TimeOut:
+		return a.timeOut(c)
 	case *Cancel:
 		return a.cancel(c)
 	case *Reschedule:

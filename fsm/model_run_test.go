@@ -98,7 +98,7 @@ func (r *modelRun) remember(token job.Token) {
 // command draws a command, mostly one that makes sense.
 func (r *modelRun) command() Command {
 	t := r.t
-	switch rapid.IntRange(0, 15).Draw(t, "verb") {
+	switch rapid.IntRange(0, 16).Draw(t, "verb") {
 	case 0:
 		return PutJob{Namespace: "default", Name: r.jobName(), Spec: job.Spec{
 			Executor: job.Executor{Handler: rapid.SampledFrom([]string{"h1", "h2"}).Draw(t, "handler")},
@@ -133,6 +133,16 @@ func (r *modelRun) command() Command {
 		return Cancel{Ref: r.task()}
 	case 14:
 		return r.rescheduleOrExpire()
+	case 15:
+		c := TimeOut{Term: r.drawTerm()}
+		for range rapid.IntRange(1, 3).Draw(t, "tasks") {
+			item := TaskVersion{Ref: r.task()}
+			if task := r.model.tasks[item.Ref.ID]; task != nil {
+				item.Version = task.version - uint64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "older"))
+			}
+			c.Tasks = append(c.Tasks, item)
+		}
+		return c
 	}
 	return r.workerCommand()
 }
@@ -186,6 +196,7 @@ func (r *modelRun) submit() Submit {
 			s.Executor = job.Executor{Handler: "own"}
 			s.Retry = r.retry()
 		}
+		s.QueueTimeout, s.TotalTimeout = r.limit("queue"), r.limit("total")
 		switch rapid.IntRange(0, 3).Draw(t, "when") {
 		case 0:
 			s.Delay = job.Duration(rapid.IntRange(1, 3000).Draw(t, "delay")) * 1_000_000
@@ -208,6 +219,11 @@ func (r *modelRun) submit() Submit {
 		c.Tasks = append(c.Tasks, s)
 	}
 	return c
+}
+
+func (r *modelRun) limit(name string) *job.Duration {
+	ms := rapid.SampledFrom([]int64{0, 0, 1, 700, 3000}).Draw(r.t, name)
+	return new(job.Duration(ms * 1_000_000))
 }
 
 func fixedRetry() *job.Retry {
@@ -358,9 +374,9 @@ func (r *modelRun) compareState() {
 }
 
 func (t *mTask) line() string {
-	return fmt.Sprint(t.id, t.job, t.priority, t.state, t.due, t.ended != 0, t.retry, t.cancel, t.attempt, t.retries, t.token, t.last, t.version, t.keyExpiry, t.wantDue, t.wantPriority, t.tooLate)
+	return fmt.Sprint(t.id, t.job, t.priority, t.state, t.due, t.ended != 0, t.retry, t.cancel, t.attempt, t.retries, t.token, t.last, t.version, t.keyExpiry, t.wantDue, t.wantPriority, t.tooLate, t.queueBy, t.endBy)
 }
 
 func taskLine(t *Task) string {
-	return fmt.Sprint(t.ID, t.Job, t.Policy.Priority, t.State, t.Due, t.Ended != 0, t.Retry, t.CancelRequested, t.Attempt, t.Retries, t.Token, t.LastToken, t.Version, t.KeyExpiry, t.WantDue, t.WantPriority, t.TooLate)
+	return fmt.Sprint(t.ID, t.Job, t.Policy.Priority, t.State, t.Due, t.Ended != 0, t.Retry, t.CancelRequested, t.Attempt, t.Retries, t.Token, t.LastToken, t.Version, t.KeyExpiry, t.WantDue, t.WantPriority, t.TooLate, t.QueueBy, t.EndBy)
 }

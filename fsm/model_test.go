@@ -65,6 +65,8 @@ type mTask struct {
 	wantPriority        job.Priority
 	tooLate             bool
 	unique              string
+	queue, total        int64 // time-outs of its own, ms
+	queueBy, endBy      int64
 }
 
 // mResult is what the model predicts of a result.
@@ -125,6 +127,8 @@ func (m *model) apply(c Command) mResult {
 		return r
 	case LoseAttempts:
 		return m.lose(c)
+	case TimeOut:
+		return m.timeOut(c)
 	case Cancel:
 		return m.cancel(c)
 	case Reschedule:
@@ -201,6 +205,8 @@ func (m *model) submit(s *job.TaskSpec, worker, boot string) mResult {
 	if s.Retry != nil {
 		t.ownRetries = new(s.Retry.Max())
 	}
+	t.queue, t.total = s.QueueTimeoutOrDefault().Milliseconds(), s.TotalTimeoutOrDefault().Milliseconds()
+	t.limit(true)
 	if s.IdempotencyKey != "" {
 		window := int64(24 * 3600 * 1000)
 		if s.IdempotencyWindow != 0 {
@@ -316,9 +322,12 @@ func (m *model) end(t *mTask, o job.Outcome, report string, delay int64) {
 		t.state = job.Success
 	case o == job.OutcomeCancelled || t.cancel:
 		t.state = job.Cancelled
+	case t.retries < limit && t.endBy != 0 && m.now+delay >= t.endBy:
+		t.state = job.TimedOut
 	case t.retries < limit:
 		t.retries++
 		t.state, t.retry, t.due = job.Pending, true, m.now+delay
+		t.limit(false)
 	case o == job.OutcomeTimeout:
 		t.state = job.TimedOut
 	default:
@@ -340,14 +349,15 @@ func (m *model) giveBack(ref AttemptRef) mResult {
 	if code != "" {
 		return refused(code)
 	}
-	t.due, t.priority = cmp.Or(t.wantDue, t.due), cmp.Or(t.wantPriority, t.priority)
-	t.wantDue, t.wantPriority = 0, 0
 	if t.state == job.Running {
 		t.attempts[t.attempt].outcome = job.OutcomeRefused
 	} else {
 		delete(t.attempts, t.attempt)
 		t.attempt--
 	}
+	t.moveTo(t.wantDue)
+	t.priority = cmp.Or(t.wantPriority, t.priority)
+	t.wantDue, t.wantPriority = 0, 0
 	t.token = job.Token{}
 	t.version++
 	t.state, t.retry = job.Pending, t.retries > 0
@@ -430,7 +440,10 @@ func (m *model) reschedule(c Reschedule) mResult {
 	if due != t.due || priority != t.priority {
 		t.version++
 	}
-	t.due, t.priority = due, priority
+	if c.Now || c.Due != 0 || c.Delay != 0 {
+		t.moveTo(due)
+	}
+	t.priority = priority
 	return mResult{state: t.state}
 }
 
@@ -446,51 +459,6 @@ func (m *model) expire(c Expire) mResult {
 		return false
 	})
 	return r
-}
-
-func (m *model) applyWorker(c Command) mResult {
-	switch c := c.(type) {
-	case RegisterWorker:
-		old, known := m.workers[c.Name]
-		w := mWorker{boot: c.Boot, slots: c.Slots, draining: old.draining}
-		m.workers[c.Name] = w
-		return mResult{changed: !known || old != w}
-	case WorkerState:
-		return m.changeWorker(c.Name, func(w *mWorker) { w.lost = !c.Alive })
-	case DrainWorker:
-		return m.changeWorker(c.Name, func(w *mWorker) { w.draining = !c.Resume })
-	case ForgetWorker:
-		w, ok := m.workers[c.Name]
-		switch {
-		case !ok:
-			return refused(job.CodeNotFound)
-		case !w.lost || m.held(c.Name) > 0:
-			return refused(job.CodeConflict)
-		}
-		delete(m.workers, c.Name)
-		return mResult{changed: true}
-	}
-	panic("no such verb in the model")
-}
-
-func (m *model) changeWorker(name string, change func(*mWorker)) mResult {
-	w, ok := m.workers[name]
-	if !ok {
-		return refused(job.CodeNotFound)
-	}
-	before := w
-	change(&w)
-	m.workers[name] = w
-	return mResult{changed: w != before}
-}
-
-func (m *model) held(worker string) (n int) {
-	for _, t := range m.tasks {
-		if t.state.Active() && t.worker == worker {
-			n++
-		}
-	}
-	return n
 }
 
 // sorted lists the tasks by id.

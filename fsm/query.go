@@ -211,6 +211,30 @@ func decodeDue(k, v []byte) (DueRow, bool) {
 	return row, kr.done() && len(v) == 1
 }
 
+// ScanDeadlines reads up to limit pending tasks with from <= deadline < before,
+// by deadline. next is where the next scan may begin: at the first row that was
+// not read, or at before.
+func ScanDeadlines(r Reader, from, before int64, limit int) (tasks []TaskRef, next int64) {
+	next = before
+	if from >= before {
+		return nil, next
+	}
+	r.Ascend(key{tableDeadlines}.time(from), key{tableDeadlines}.time(before), func(k, _ []byte) bool {
+		kr := readKey(k)
+		at, ref := kr.time(), kr.ref()
+		if !kr.done() {
+			damaged(k)
+		}
+		if len(tasks) >= limit {
+			next = at
+			return false
+		}
+		tasks = append(tasks, ref)
+		return true
+	})
+	return tasks, next
+}
+
 // Counts are the numbers of tasks by stored state; a state without tasks is left out.
 type Counts map[job.State]int64
 

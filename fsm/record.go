@@ -39,6 +39,10 @@ type Task struct {
 	HasBody         bool   `msgpack:"b,omitempty"` // in a row of its own
 	Body            []byte `msgpack:"B,omitempty"` // encoded, where it is small
 
+	// Set where the policy has such a time-out.
+	QueueBy int64 `msgpack:"W,omitempty"` // until when a pending task must have been given to a worker
+	EndBy   int64 `msgpack:"T,omitempty"` // until when all attempts must be over
+
 	// A Reschedule of an armed task waits here until its worker gives it back.
 	WantDue      int64        `msgpack:"u,omitempty"`
 	WantPriority job.Priority `msgpack:"P,omitempty"`

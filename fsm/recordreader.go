@@ -79,6 +79,10 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.WantPriority = r.priority()
 	case 'L':
 		t.TooLate = r.bool()
+	case 'W':
+		t.QueueBy = r.int()
+	case 'T':
+		t.EndBy = r.int()
 	default:
 		r.fail()
 	}
@@ -100,6 +104,12 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		p.Timeout = r.duration()
 	case 'g':
 		p.Grace = r.duration()
+	case 'Q':
+		p.QueueTimeout = r.duration()
+	case 'Z':
+		p.TotalTimeout = r.duration()
+	case 'H':
+		p.HeartbeatTimeout = r.duration()
 	case 'r':
 		r.tagged(&p.Retry)
 	case 's':

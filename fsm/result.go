@@ -10,7 +10,7 @@ type Result struct {
 	Tasks []SubmitResult `msgpack:"t,omitempty"` // Submit: one per task, in order
 	// Assign: one per item, in order.
 	Assigned []AssignResult `msgpack:"a,omitempty"`
-	// GiveBack, LoseAttempts (Unstarted last): one per attempt, in order; nil where it took effect.
+	// GiveBack, LoseAttempts (Unstarted last), TimeOut: one per attempt or task, in order; nil where it took effect.
 	Attempts []*job.Error `msgpack:"A,omitempty"`
 	Task     *Task        `msgpack:"k,omitempty"` // the task after Started, Finished, Cancel, Reschedule
 	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version

@@ -171,6 +171,8 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.int('u', t.WantDue)
 	w.uint('P', uint64(t.WantPriority))
 	w.bool('L', t.TooLate)
+	w.int('W', t.QueueBy)
+	w.int('T', t.EndBy)
 	return w.end()
 }
 
@@ -195,6 +197,14 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	}
 	if p.Grace != nil {
 		w.tagged(c, 'g', p.Grace)
+	}
+	for _, limit := range [...]struct {
+		name byte
+		d    *job.Duration
+	}{{'Q', p.QueueTimeout}, {'Z', p.TotalTimeout}, {'H', p.HeartbeatTimeout}} {
+		if limit.d != nil {
+			w.tagged(c, limit.name, limit.d)
+		}
 	}
 	if p.Retry != nil {
 		w.tagged(c, 'r', p.Retry)

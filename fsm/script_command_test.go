@@ -57,6 +57,14 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 			c.Attempts, c.Unstarted = nil, c.Attempts
 		}
 		return c
+	case "time-out":
+		c := TimeOut{Term: e.termOf(f)}
+		for _, name := range strings.Split(f["task"], ",") {
+			ref := e.ref(fields{"task": name, "ns": f.ns()})
+			t, _ := GetTask(e.tx, ref)
+			c.Tasks = append(c.Tasks, TaskVersion{ref, t.Version + uint64(f.number("newer"))})
+		}
+		return c
 	case "cancel":
 		return Cancel{Ref: e.ref(f), Reason: f["reason"], Actor: f["actor"]}
 	case "reschedule":
@@ -124,6 +132,11 @@ func (e *scriptEnv) priority(f fields) (p job.Priority) {
 // policy has retries without jitter, so that the scripts show whole delays.
 func (e *scriptEnv) policy(f fields) job.Policy {
 	p := job.Policy{App: f["app"], Owner: f["owner"], Priority: e.priority(f)}
+	for name, d := range map[string]**job.Duration{"queue": &p.QueueTimeout, "total": &p.TotalTimeout} {
+		if f[name] != "" {
+			*d = new(f.duration(name))
+		}
+	}
 	if f["retries"] != "" {
 		none := 0.0
 		p.Retry = &job.Retry{
@@ -306,6 +319,8 @@ func (e *scriptEnv) showTask(b *strings.Builder, t *Task) {
 	add(t.WantDue != 0, "wanted at %s", e.at(t.WantDue))
 	add(t.WantPriority != 0, "wanted %s", t.WantPriority)
 	add(t.TooLate, "too-late")
+	add(t.QueueBy != 0, "queue by %s", e.at(t.QueueBy))
+	add(t.EndBy != 0, "end by %s", e.at(t.EndBy))
 	if t.ExitCode != nil {
 		fmt.Fprintf(b, " code %d", *t.ExitCode)
 	}
@@ -438,6 +453,11 @@ func (e *scriptEnv) describe(k []byte) string {
 		at := r.time()
 		ref := r.ref()
 		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
+	}
+	if k[0] == tableDeadlines {
+		at := r.time()
+		ref := r.ref()
+		return fmt.Sprintf("deadline %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
 	}
 	if out, ok := e.describeAlert(k); ok {
 		return out

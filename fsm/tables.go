@@ -55,8 +55,9 @@ const (
 	// the later of when they ended and when their idempotency key expires, so that
 	// a task outlives its key and a repeated submit finds it.
 	tableEnded byte = 0x0e
-	// 0x0f is free.
-
+	// tableDeadlines: time (8), namespace, id → empty. Exactly the pending tasks
+	// with a deadline, at it; see Task.Deadline.
+	tableDeadlines byte = 0x0f
 	// tableUnique: namespace, unique key → task id (16). Exactly the tasks with a
 	// unique key that have not ended.
 	tableUnique byte = 0x12
@@ -153,6 +154,10 @@ func (k key) unique(namespace, s string) key {
 
 func (k key) ended(at int64, r TaskRef) key {
 	return k.table(tableEnded).time(at).ref(r)
+}
+
+func (k key) deadline(at int64, r TaskRef) key {
+	return k.table(tableDeadlines).time(at).ref(r)
 }
 
 func (k key) alert(kind, subject string) key {

@@ -63,6 +63,9 @@ func (a *apply) write(old, t *Task) {
 	a.set(a.key, a.value)
 	a.remember(ref, t)
 	a.moveDue(old, t)
+	if t.QueueBy|t.EndBy != 0 || old != nil && old.QueueBy|old.EndBy != 0 {
+		a.moveDeadline(old, t)
+	}
 	if old == nil {
 		if t.Job != "" {
 			a.key = a.key.byJob(t.Namespace, t.Job).id(t.ID)

@@ -27,6 +27,15 @@ func (p Policy) Merge(over Policy) Policy {
 	if over.Grace != nil {
 		p.Grace = over.Grace
 	}
+	if over.QueueTimeout != nil {
+		p.QueueTimeout = over.QueueTimeout
+	}
+	if over.TotalTimeout != nil {
+		p.TotalTimeout = over.TotalTimeout
+	}
+	if over.HeartbeatTimeout != nil {
+		p.HeartbeatTimeout = over.HeartbeatTimeout
+	}
 	if over.Retry != nil {
 		p.Retry = over.Retry
 	}
@@ -45,7 +54,8 @@ func (p Policy) Merge(over Policy) Policy {
 // PriorityOnly reports whether the policy says nothing but, perhaps, a priority,
 // as that of most tasks.
 func (p Policy) PriorityOnly() bool {
-	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil && p.Retry == nil &&
+	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil &&
+		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Retry == nil &&
 		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == ""
 }
 
@@ -59,11 +69,34 @@ func (p Policy) RetryOrDefault() Retry {
 
 // TimeoutOrDefault returns the time-out of one attempt; 0 means no limit, which
 // is the default too.
-func (p Policy) TimeoutOrDefault() Duration {
-	if p.Timeout == nil {
+func (p Policy) TimeoutOrDefault() Duration { return orNone(p.Timeout) }
+
+// QueueTimeoutOrDefault returns how long a due task may wait for a worker; 0
+// means no limit, which is the default too.
+func (p Policy) QueueTimeoutOrDefault() Duration { return orNone(p.QueueTimeout) }
+
+// TotalTimeoutOrDefault returns how long all attempts together may take, the
+// pauses between them included; 0 means no limit, which is the default too.
+func (p Policy) TotalTimeoutOrDefault() Duration { return orNone(p.TotalTimeout) }
+
+// HeartbeatTimeoutOrDefault returns how long an attempt may be silent; 0 means
+// that it need not beat, which is the default too.
+func (p Policy) HeartbeatTimeoutOrDefault() Duration { return orNone(p.HeartbeatTimeout) }
+
+func orNone(d *Duration) Duration {
+	if d == nil {
 		return 0
 	}
-	return *p.Timeout
+	return *d
+}
+
+// Until returns the moment, in Unix milliseconds, at which a time-out that began
+// at from has passed; 0 where there is no limit or it lies past MaxTime.
+func (d Duration) Until(from int64) int64 {
+	if ms := d.Milliseconds(); ms > 0 && ms <= MaxTime-from {
+		return from + ms
+	}
+	return 0
 }
 
 // GraceOrDefault returns the time from TERM to KILL; an explicit 0 means that

@@ -2,8 +2,10 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
+	"time"
 )
 
 // full returns a policy with every field set; n tells two of them apart.
@@ -12,6 +14,7 @@ func full(n int) Policy {
 	return Policy{
 		App: "app" + string(rune('0'+n)), Owner: "owner" + string(rune('0'+n)), Priority: Priority(n),
 		Timeout: &d, Grace: &d, Retry: &Retry{MaxRetries: new(n)}, Selector: map[string]string{"n": string(rune('0' + n))},
+		QueueTimeout: &d, TotalTimeout: &d, HeartbeatTimeout: &d,
 		SuccessCodes: []int{n}, OnDisconnect: OnDisconnect("mode" + string(rune('0'+n))),
 	}
 }
@@ -109,6 +112,9 @@ func TestRequestHash(t *testing.T) {
 		"stdin":     func(s *TaskSpec) { s.Exec.Stdin = "x" },
 		"app":       func(s *TaskSpec) { s.App = "" },
 		"timeout":   func(s *TaskSpec) { s.Timeout = ptr(Duration(0)) },
+		"queue":     func(s *TaskSpec) { s.QueueTimeout = ptr(Duration(0)) },
+		"total":     func(s *TaskSpec) { s.TotalTimeout = ptr(Duration(0)) },
+		"heartbeat": func(s *TaskSpec) { s.HeartbeatTimeout = ptr(Duration(0)) },
 		"payload":   func(s *TaskSpec) { s.Payload = []byte(`{"a": 1}`) },
 		"due":       func(s *TaskSpec) { s.Due = 6 },
 		"delay":     func(s *TaskSpec) { s.Due, s.Delay = 0, 5 },
@@ -130,5 +136,19 @@ func TestRequestHashIsStable(t *testing.T) {
 	const want = "24bbd4bae04e20179936313e3f9b50b3"
 	if got := fmt.Sprintf("%x", RequestHash(s)); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestTimeoutEndsWhereItBegan(t *testing.T) {
+	for _, c := range []struct {
+		d          Duration
+		from, want int64
+	}{
+		{0, 5, 0}, {1, 5, 6}, {Duration(2 * time.Second), 5, 2005}, {Duration(time.Millisecond), MaxTime - 1, MaxTime},
+		{Duration(time.Millisecond), MaxTime, 0}, {math.MaxInt64, MaxTime - 10, 0},
+	} {
+		if got := c.d.Until(c.from); got != c.want {
+			t.Errorf("%v from %d: until %d, want %d", c.d, c.from, got, c.want)
+		}
 	}
 }

@@ -78,11 +78,17 @@ const (
 // Policy is what a job says and a single task may say otherwise. A nil or empty
 // field is unset.
 type Policy struct {
-	App          string            `msgpack:"a,omitempty" json:"app,omitempty"`
-	Owner        string            `msgpack:"o,omitempty" json:"owner,omitempty"`
-	Priority     Priority          `msgpack:"p,omitempty" json:"priority,omitempty"`      // default normal
-	Timeout      *Duration         `msgpack:"t,omitempty" json:"timeout,omitempty"`       // of one attempt; absent or 0: no limit
-	Grace        *Duration         `msgpack:"g,omitempty" json:"grace,omitempty"`         // from TERM to KILL; default 5s, at most 1h
+	App      string    `msgpack:"a,omitempty" json:"app,omitempty"`
+	Owner    string    `msgpack:"o,omitempty" json:"owner,omitempty"`
+	Priority Priority  `msgpack:"p,omitempty" json:"priority,omitempty"` // default normal
+	Timeout  *Duration `msgpack:"t,omitempty" json:"timeout,omitempty"`  // of one attempt; absent or 0: no limit
+	Grace    *Duration `msgpack:"g,omitempty" json:"grace,omitempty"`    // from TERM to KILL; default 5s, at most 1h
+
+	// Of each of these, absent or 0 means no limit.
+	QueueTimeout     *Duration `msgpack:"Q,omitempty" json:"queue_timeout,omitempty"`     // of a due task without a worker
+	TotalTimeout     *Duration `msgpack:"Z,omitempty" json:"total_timeout,omitempty"`     // of all attempts, from the first due time
+	HeartbeatTimeout *Duration `msgpack:"H,omitempty" json:"heartbeat_timeout,omitempty"` // of an attempt's silence; not for http
+
 	Retry        *Retry            `msgpack:"r,omitempty" json:"retry,omitempty"`         // default: 5 retries, 2s doubling to 5m
 	Selector     map[string]string `msgpack:"s,omitempty" json:"selector,omitempty"`      // labels that the worker must carry
 	SuccessCodes []int             `msgpack:"c,omitempty" json:"success_codes,omitempty"` // exit codes (default 0) or HTTP statuses (default 200-299)

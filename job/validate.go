@@ -18,6 +18,7 @@ const (
 	MaxLabelKey          = 63   // bytes
 	MaxLabelValue        = 253  // bytes
 	MaxGrace             = Duration(time.Hour)
+	MinHeartbeatTimeout  = Duration(time.Second)
 	MaxIdempotencyWindow = Duration(30 * day)
 )
 
@@ -139,8 +140,8 @@ func (p Policy) Validate() *Error {
 	if p.Priority > Low {
 		return invalidNumber("priority", "must be high, normal or low", p.Priority)
 	}
-	if p.Timeout != nil && *p.Timeout < 0 {
-		return Invalid("timeout", "must not be negative; 0 means no limit", p.Timeout.String())
+	if e := p.validateTimeouts(); e != nil {
+		return e
 	}
 	if p.Grace != nil && (*p.Grace < 0 || *p.Grace > MaxGrace) {
 		return Invalid("grace", "must be 0 to 1h", p.Grace.String())
@@ -161,6 +162,24 @@ func (p Policy) Validate() *Error {
 	return validateCodes(p.SuccessCodes, 0, maxStatus, "must be an exit code (0 to 255) or an HTTP status (100 to 599)")
 }
 
+func (p Policy) validateTimeouts() *Error {
+	for _, limit := range []struct {
+		field string
+		d     *Duration
+	}{
+		{"timeout", p.Timeout}, {"queue_timeout", p.QueueTimeout}, {"total_timeout", p.TotalTimeout},
+		{"heartbeat_timeout", p.HeartbeatTimeout},
+	} {
+		if limit.d != nil && *limit.d < 0 {
+			return Invalid(limit.field, "must not be negative; 0 means no limit", limit.d.String())
+		}
+	}
+	if d := orNone(p.HeartbeatTimeout); d > 0 && d < MinHeartbeatTimeout {
+		return Invalid("heartbeat_timeout", "must be 0 (none) or at least 1s", d.String())
+	}
+	return nil
+}
+
 const (
 	minStatus, maxStatus = 100, 599 // HTTP
 	maxExitCode          = 255
@@ -176,6 +195,9 @@ func (p Policy) ValidateFor(kind string) *Error {
 	case KindExec:
 		return validateCodes(p.SuccessCodes, 0, maxExitCode, "must be an exit code, 0 to 255")
 	case KindHTTP:
+		if d := p.HeartbeatTimeoutOrDefault(); d > 0 {
+			return Invalid("heartbeat_timeout", "must be absent or 0 for http, since a request can't send heartbeats; use timeout", d.String())
+		}
 		return validateCodes(p.SuccessCodes, minStatus, maxStatus, "must be an HTTP status, 100 to 599")
 	}
 	if len(p.SuccessCodes) > 0 {

@@ -15,7 +15,7 @@ import (
 const (
 	refFields  = 4
 	headFields = 3
-	itemFields = 11
+	itemFields = 13
 	pairFields = 2
 )
 
@@ -234,6 +234,8 @@ func (w *writer) item(i *DispatchItem) {
 	w.bytes(i.Payload)
 	w.int(i.DueMS)
 	w.int(i.TimeoutMS)
+	w.int(i.EndByMS)
+	w.int(i.HeartbeatMS)
 	w.int(i.GraceMS)
 	w.array(len(i.SuccessCodes))
 	for _, code := range i.SuccessCodes {
@@ -252,6 +254,8 @@ func (r *reader) item(i *DispatchItem) {
 	i.Payload = r.bytes()
 	i.DueMS = r.int()
 	i.TimeoutMS = r.int()
+	i.EndByMS = r.int()
+	i.HeartbeatMS = r.int()
 	i.GraceMS = r.int()
 	i.SuccessCodes = nil
 	for range r.array(-1) {

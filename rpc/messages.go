@@ -110,7 +110,9 @@ type DispatchItem struct {
 	Executor     []byte // job.Executor as msgpack
 	Payload      []byte
 	DueMS        int64 // cluster clock
-	TimeoutMS    int64 // 0: none
+	TimeoutMS    int64 // of this attempt; 0: none
+	EndByMS      int64 // until when it must be over whatever TimeoutMS says, cluster clock; 0: no limit
+	HeartbeatMS  int64 // how long it may be silent; 0: it need not beat
 	GraceMS      int64
 	SuccessCodes []int
 	Continue     bool // on_disconnect: continue

@@ -42,6 +42,7 @@ func (l *loop) onEvent(e *fsm.Event) {
 func (l *loop) onPending(t *fsm.Task) {
 	ref, p := t.Ref(), t.Policy.Priority
 	l.due.forget(ref)
+	l.sawDeadline(t)
 	now := l.cfg.Now()
 	if t.Due > now+l.due.horizon {
 		l.due.add(ref, p, t.Due)

@@ -136,33 +136,3 @@ func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
 	}
 	return policy.TimeoutOrDefault().Std()*3/2 + policy.GraceOrDefault().Std()
 }
-
-// armBackstop notes when the leader itself asks for the end of an attempt that
-// its worker should have ended: after time-out, grace and backstopMargin.
-func (l *loop) armBackstop(r fsm.Reader, w *workerState, t *fsm.Task) {
-	a := w.active[t.Ref()]
-	if a == nil {
-		return
-	}
-	policy, _, _ := l.assignedWith(r, t)
-	if timeout := policy.TimeoutOrDefault().Std(); timeout > 0 {
-		a.backstop = l.cfg.Mono() + timeout + policy.GraceOrDefault().Std() + backstopMargin
-	}
-}
-
-// backstop asks workers to end attempts that are past their time-out.
-func (l *loop) backstop(mono time.Duration) {
-	for _, w := range l.workers {
-		if w.session == nil {
-			continue
-		}
-		for _, a := range w.active {
-			if a.backstop != 0 && mono >= a.backstop {
-				a.backstop = mono + backstopRepeat
-				l.log.Warn("attempt is past its time-out; asking the worker to end it",
-					"task_id", a.ref.Ref.ID, "worker", w.name, "attempt", a.attempt)
-				l.kill(w, a, KillTimeout)
-			}
-		}
-	}
-}

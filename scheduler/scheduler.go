@@ -49,6 +49,7 @@ const (
 	maxAssigning    = 4                       // assigns in flight
 	maxInbox        = 100_000                 // messages waiting for the loop
 	maxLose         = 500                     // attempts in one lose
+	maxTimeOut      = 500                     // tasks in one time-out
 	assignPause     = 100 * time.Millisecond  // after an assign that could not be proposed
 	houseInterval   = 500 * time.Millisecond  // between looks at leases and back-stops
 	expireInterval  = 2 * time.Second         // between looks for records past their retention
@@ -174,6 +175,9 @@ type loop struct {
 	nextHouse  time.Duration
 	nextExpire time.Duration
 	expiring   bool
+	// deadlinesFrom: no pending task has a deadline before it, Unix ms.
+	deadlinesFrom int64
+	timingOut     bool // a time-out of tasks is proposed
 }
 
 type jobKey struct{ namespace, name string }
@@ -192,6 +196,7 @@ func (l *loop) recover() {
 	l.workers, l.outgoing = map[string]*workerState{}, nil
 	l.jobs = map[jobKey]*fsm.Job{}
 	l.dirty = true
+	l.deadlinesFrom = 0
 
 	r, release := l.cfg.State.Read()
 	defer release()
@@ -289,6 +294,7 @@ func (l *loop) hand(now int64) (more bool) {
 func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.expireLeases(now, mono)
 	l.backstop(mono)
+	l.timeOut(now)
 	l.redispatch(mono)
 	l.trimUnfit()
 	l.watchBusy(now)

@@ -134,6 +134,8 @@ func dispatchItem(d *scheduler.Dispatch, executor []byte) rpc.DispatchItem {
 		Payload:      d.Payload,
 		DueMS:        t.Due,
 		TimeoutMS:    d.Policy.TimeoutOrDefault().Milliseconds(),
+		EndByMS:      t.EndBy,
+		HeartbeatMS:  d.Policy.HeartbeatTimeoutOrDefault().Milliseconds(),
 		GraceMS:      d.Policy.GraceOrDefault().Milliseconds(),
 		SuccessCodes: d.Policy.SuccessCodes,
 		Continue:     d.Policy.OnDisconnect == job.DisconnectContinue,

@@ -158,7 +158,7 @@ func reasonOfKill(reason string) stopReason {
 // outcomeOf is the outcome of an attempt that was ended for a reason.
 func outcomeOf(reason stopReason) job.Outcome {
 	switch reason {
-	case stopTimeout:
+	case stopTimeout, stopTotal, stopSilent:
 		return job.OutcomeTimeout
 	case stopCancel:
 		return job.OutcomeCancelled
@@ -216,6 +216,9 @@ func (w *Worker) perform(a *attempt) ended {
 	a.began = w.cfg.Clock()
 	if !w.lease.valid(a.began) {
 		return unstarted(stopLease)
+	}
+	if a.limit = w.timeLimit(a); a.limit.passed() {
+		return unstarted(a.limit.reason())
 	}
 	if a.dir != "" {
 		ref := a.item.Ref

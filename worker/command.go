@@ -14,6 +14,8 @@ type stopReason string
 const (
 	stopNone    stopReason = ""
 	stopTimeout stopReason = "timeout"
+	stopTotal   stopReason = "total"  // all attempts together took too long
+	stopSilent  stopReason = "silent" // no heartbeat of the attempt
 	stopCancel  stopReason = "cancelled"
 	stopStale   stopReason = "stale"
 	stopLease   stopReason = "lease" // no contact with the leader
@@ -38,6 +40,7 @@ type command struct {
 	process process
 	feed    *stdinFeed
 	streams [2]*stream
+	pulse   *pulse
 	reading int // streams not yet at their end
 
 	generation uint64 // of the follow that wants output
@@ -106,6 +109,9 @@ func (c *command) decide(now time.Duration, l leaseView) (action, stopReason) {
 	if c.order.Timeout > 0 && now >= c.startedAt+time.Duration(c.order.Timeout) {
 		return actTerm, stopTimeout
 	}
+	if c.pulse.silent(now) {
+		return actTerm, stopSilent
+	}
 	if !c.order.Continue && now >= leaseTerm(l.until, l.ttl, c.grace()) {
 		return actTerm, stopLease
 	}
@@ -124,6 +130,7 @@ func (c *command) next(l leaseView) time.Duration {
 	if c.order.Timeout > 0 {
 		at = c.startedAt + time.Duration(c.order.Timeout)
 	}
+	at = min(at, c.pulse.next())
 	if !c.order.Continue {
 		at = min(at, leaseTerm(l.until, l.ttl, c.grace()))
 	}
@@ -232,6 +239,7 @@ func (c *command) signal(sig unix.Signal, outside []int) {
 // closePipes ends reading and writing, whoever still holds the other ends.
 func (c *command) closePipes() {
 	_ = c.feed.Close()
+	_ = c.pulse.close()
 	for _, s := range c.streams {
 		_ = s.pipe.Close()
 	}

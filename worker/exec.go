@@ -40,7 +40,8 @@ func (w *Worker) runExec(a *attempt) ended {
 	s, err := link.start(startOrder{
 		Argv: x.Command, Env: w.environment(a, who), Dir: dir, Stdin: []byte(x.Stdin),
 		Mark: a.dir.mark(), Identity: who, Limits: startLimits{CPU: x.Limits.CPU, Memory: x.Limits.Memory},
-		Timeout:  a.item.TimeoutMS * int64(time.Millisecond),
+		Timeout:  int64(a.limit.timeout),
+		Pulse:    a.item.HeartbeatMS * int64(time.Millisecond),
 		Grace:    a.item.GraceMS * int64(time.Millisecond),
 		Continue: a.item.Continue, Generation: firstGeneration,
 	}, a.hub.chunk)
@@ -106,6 +107,9 @@ func (w *Worker) endOfCommand(a *attempt, r exitedReport) ended {
 		}
 		return e
 	}
+	if r.Reason == stopTimeout {
+		r.Reason = a.limit.reason()
+	}
 	e.exitCode = &r.Code
 	output, note := a.dir.readOutput()
 	e.output = output
@@ -157,6 +161,9 @@ func (w *Worker) environment(a *attempt, who *identity) []string {
 	}
 	for key, value := range a.executor.Exec.Env {
 		env = append(env, key+"="+value)
+	}
+	if a.item.HeartbeatMS > 0 {
+		env = append(env, heartbeatEntry())
 	}
 	ref := a.item.Ref
 	env = append(env,

@@ -33,6 +33,7 @@ type startOrder struct {
 	Identity *identity   `msgpack:"u,omitempty"`
 	Limits   startLimits `msgpack:"l"`
 	Timeout  int64       `msgpack:"t,omitempty"` // ns; 0: none
+	Pulse    int64       `msgpack:"p,omitempty"` // ns that it may be silent; 0: it need not beat
 	Grace    int64       `msgpack:"g,omitempty"` // ns from TERM to KILL
 	Continue bool        `msgpack:"c,omitempty"` // survives the lease's end
 

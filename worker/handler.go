@@ -21,6 +21,7 @@ func (w *Worker) runHandler(a *attempt) (e ended) {
 		ID: job.ID(a.item.Ref.ID), Namespace: a.item.Ref.Namespace, Job: a.item.Job,
 		Attempt: int(a.item.Ref.Attempt), Token: tokenOf(a.item.Ref), Payload: a.item.Payload,
 		Due: time.UnixMilli(a.item.DueMS), Late: max(w.clock.at(a.began)-a.due(), 0),
+		beat: func() { a.beat.Store(int64(w.cfg.Clock())) },
 	})
 	return w.judge(a, output, err)
 }

@@ -36,6 +36,7 @@ type forked struct {
 	at      time.Duration
 	feed    *stdinFeed
 	streams [2]*stream
+	pulse   *pulse
 }
 
 // fork starts a command in a session and process group of its own. It must run
@@ -61,6 +62,11 @@ func fork(o *startOrder, group cgroup, out *outbox) (f forked, err error) {
 		return f, errors.Join(err, feed.Close(), outR.Close())
 	}
 	defer errW.Close()
+	beats, pulse, err := openPulse(time.Duration(o.Pulse))
+	if err != nil {
+		return f, errors.Join(err, feed.Close(), outR.Close(), errR.Close())
+	}
+	defer beats.Close()
 
 	argv := o.Argv
 	if o.Limits.Memory > 0 && !group.limitsMemory() {
@@ -71,18 +77,22 @@ func fork(o *startOrder, group cgroup, out *outbox) (f forked, err error) {
 		Files: []uintptr{stdin.Fd(), outW.Fd(), errW.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
+	if beats != nil {
+		attr.Files = append(attr.Files, beats.Fd()) // heartbeatFD
+	}
 	if who := o.Identity; who != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups}
 	}
 	group.join(attr.Sys)
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil {
-		return f, errors.Join(explainStart(err, path, o.Dir), feed.Close(), outR.Close(), errR.Close())
+		return f, errors.Join(explainStart(err, path, o.Dir), feed.Close(), outR.Close(), errR.Close(), pulse.close())
 	}
 	f = forked{
-		process: process{PID: pid}, at: boottime(), feed: feed,
+		process: process{PID: pid}, at: boottime(), feed: feed, pulse: pulse,
 		streams: [2]*stream{newStream(o.Seq, false, outR, out), newStream(o.Seq, true, errR, out)},
 	}
+	pulse.begin(f.at)
 	if s, ok := readStat(pid); ok {
 		f.process = s.process
 	}

@@ -218,7 +218,7 @@ func (s *supervisor) take(e event) {
 		return
 	}
 	c.pid, c.process, c.startedAt = e.forked.PID, e.forked.process, e.forked.at
-	c.feed, c.streams = e.forked.feed, e.forked.streams
+	c.feed, c.streams, c.pulse = e.forked.feed, e.forked.streams, e.forked.pulse
 	s.byPID[c.pid] = c
 	c.reading = len(c.streams)
 	c.follow()

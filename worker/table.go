@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/axd-project/axd/job"
@@ -42,6 +43,8 @@ type attempt struct {
 	cancel   context.CancelCauseFunc
 
 	began   time.Duration // local instant at which its lease was looked at; of the attempt's goroutine
+	limit   timeLimit     // as of began
+	beat    atomic.Int64  // local instant of the latest heartbeat of a handler, in ns
 	watched watched
 
 	startKey time.Duration // while armed, what it waits for: Unix time, or a local instant where it is pinned
@@ -256,6 +259,10 @@ func stopCause(reason stopReason) error {
 	switch reason {
 	case stopTimeout:
 		return errors.New("the attempt's time-out has passed")
+	case stopTotal:
+		return errors.New("the task's total time-out has passed")
+	case stopSilent:
+		return errors.New("the attempt was silent for longer than its heartbeat time-out")
 	case stopCancel:
 		return errors.New("the task was cancelled")
 	case stopStale:

@@ -112,6 +112,7 @@ func TestDecide(t *testing.T) {
 		"lease over":              {command{}, 100 * s, actKill, stopLease, 100 * s},
 		"continue":                {command{order: startOrder{Continue: true}}, 500 * s, actNothing, stopNone, 1<<63 - 1},
 		"time-out":                {command{startedAt: 80 * s, order: startOrder{Timeout: int64(9 * s)}}, 89 * s, actTerm, stopTimeout, 89 * s},
+		"beats":                   {command{pulse: &pulse{pipe: -1, limit: 9 * s, last: 80 * s, look: 89*s + 1}}, 89 * s, actNothing, stopNone, 89*s + 1},
 		"before the time-out":     {command{startedAt: 80 * s, order: startOrder{Timeout: int64(9 * s)}}, 89*s - 1, actNothing, stopNone, 89 * s},
 		"in its grace":            {command{killAt: 95 * s, reason: stopCancel}, 94 * s, actNothing, stopCancel, 95 * s},
 		"after its grace":         {command{killAt: 95 * s, reason: stopCancel}, 95 * s, actKill, stopCancel, 95 * s},

@@ -25,9 +25,11 @@ type watch struct {
 type watched struct {
 	a       *attempt
 	place   int
-	at      time.Duration // when it is looked at next: the sooner of the two below
+	at      time.Duration // when it is looked at next: the soonest of tell, timeout and quiet
 	tell    time.Duration // when the leader is told; never: it was
 	timeout time.Duration // when it is stopped; never: it has no time-out, or the supervisor stops it
+	silence time.Duration // how long it may be without heartbeat
+	quiet   time.Duration // when that is looked at; never: it need not beat, or beats to the supervisor
 	grace   time.Duration
 	leased  bool // it is stopped before the lease ends
 	stopped bool
@@ -40,14 +42,18 @@ func (e *watched) moved(place int) { e.place = place }
 // add begins to watch an attempt that runs since a local instant.
 func (w *watch) add(a *attempt, started time.Duration, lease *lease) {
 	e := &a.watched
-	*e = watched{a: a, tell: started + startedDelay, timeout: never}
+	*e = watched{a: a, tell: started + startedDelay, timeout: never, quiet: never}
 	if a.executor.Exec == nil {
-		if a.item.TimeoutMS > 0 {
-			e.timeout = started + time.Duration(a.item.TimeoutMS)*time.Millisecond
+		if a.limit.timeout > 0 {
+			e.timeout = started + a.limit.timeout
+		}
+		if e.silence = time.Duration(a.item.HeartbeatMS) * time.Millisecond; e.silence > 0 {
+			e.quiet = started + e.silence
+			a.beat.Store(int64(started))
 		}
 		e.leased, e.grace = !a.item.Continue, time.Duration(a.item.GraceMS)*time.Millisecond
 	}
-	e.at = min(e.tell, e.timeout)
+	e.at = min(e.tell, e.timeout, e.quiet)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	heap.Push(&w.queue, e)
@@ -92,10 +98,17 @@ func (w *watch) look(now time.Duration, lease *lease) (tell []*attempt, stop []s
 			e.tell = never
 		}
 		if now >= e.timeout {
-			stop = append(stop, stopping{e.a, stopTimeout})
+			stop = append(stop, stopping{e.a, e.a.limit.reason()})
 			e.stopped, e.timeout = true, never
 		}
-		e.at = min(e.tell, e.timeout)
+		if now >= e.quiet {
+			e.quiet = time.Duration(e.a.beat.Load()) + e.silence
+			if now >= e.quiet {
+				stop = append(stop, stopping{e.a, stopSilent})
+				e.stopped, e.quiet = true, never
+			}
+		}
+		e.at = min(e.tell, e.timeout, e.quiet)
 		heap.Fix(&w.queue, 0)
 	}
 	next := w.queue.next()

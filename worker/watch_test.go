@@ -24,8 +24,8 @@ func TestWatchLooksWhenSomethingIsDue(t *testing.T) {
 	l.renew(100*s, 10*s) // its second half begins at 105 s
 	run := func(timeout, grace time.Duration, change ...func(*attempt)) *attempt {
 		a := &attempt{executor: job.Executor{Handler: "h"}, item: rpc.DispatchItem{
-			TimeoutMS: timeout.Milliseconds(), GraceMS: grace.Milliseconds(),
-		}}
+			GraceMS: grace.Milliseconds(),
+		}, limit: timeLimit{timeout: timeout}}
 		for _, set := range change {
 			set(a)
 		}
@@ -34,6 +34,23 @@ func TestWatchLooksWhenSomethingIsDue(t *testing.T) {
 	short, timed, plain := run(0, 2*s), run(3*s, 2*s), run(0, 4*s)
 	goesOn := run(0, 2*s, func(a *attempt) { a.item.Continue = true })
 	command := run(3*s, 2*s, func(a *attempt) { a.executor = job.Executor{Exec: &job.Exec{}} })
+	total := run(3*s, 2*s, func(a *attempt) { a.limit.total = true })
+	beats := run(0, 2*s, func(a *attempt) { a.item.HeartbeatMS = 1500 })
+	for _, a := range []*attempt{total, beats} {
+		w.add(a, 90*s, &l)
+	}
+	beats.beat.Store(int64(91 * s))
+	if _, stop := w.look(91*s+500*time.Millisecond, &l); len(stop) != 0 || alarm.at != 92500*time.Millisecond {
+		t.Errorf("stopped %v although it beats, next look at %v", stop, alarm.at)
+	}
+	if _, stop := w.look(93*s, &l); len(stop) != 2 || stop[0].reason == stop[1].reason {
+		t.Errorf("stopped %v", stop)
+	}
+	if total.watched.stopped, beats.watched.stopped = true, true; w.queue.next() != never {
+		t.Errorf("a second look at %v", w.queue.next())
+	}
+	w.remove(total)
+	w.remove(beats)
 	for _, a := range []*attempt{short, timed, plain, goesOn, command} {
 		w.add(a, 100*s, &l)
 	}

@@ -63,6 +63,18 @@ type Task struct {
 	Payload   []byte
 	Due       time.Time     // by the cluster's clock
 	Late      time.Duration // from Due to the attempt's start, by what the worker knows of the cluster's clock; never negative
+
+	beat func()
+}
+
+// Heartbeat tells that the attempt is alive, which a job with a heartbeat_timeout
+// wants to hear more often than that. It costs next to nothing, and may be called
+// from any goroutine. It is apart from the worker's own heartbeat: a worker that is
+// well says nothing of its attempts.
+func (t Task) Heartbeat() {
+	if t.beat != nil {
+		t.beat()
+	}
 }
 
 // HandlerFunc runs one attempt. ctx ends when the attempt must stop: a time-out,
