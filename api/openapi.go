@@ -263,10 +263,13 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 		"memory": "bytes, such as 67108864 for 64 MiB; 0 or absent: no limit",
 	},
 	reflect.TypeFor[job.Policy](): {
-		"success_codes": "exit codes (default 0) or HTTP statuses (default 200 to 299)",
-		"on_disconnect": "what a worker that lost the servers does: kill (default), or continue, which needs a timeout",
-		"timeout":       "of one attempt; absent: no limit",
-		"grace":         "from TERM to KILL; default 5s, at most 1h",
+		"success_codes":     "exit codes (default 0) or HTTP statuses (default 200 to 299)",
+		"on_disconnect":     "what a worker that lost the servers does: kill (default), or continue, which needs a timeout",
+		"timeout":           "of one attempt; absent: no limit",
+		"queue_timeout":     "how long a due task may wait for a worker, before each attempt; absent: no limit",
+		"total_timeout":     "of all attempts together and the pauses between them, from when the task is first due; absent: no limit",
+		"heartbeat_timeout": "how long an attempt may be silent, at least 1s; absent: it need not send heartbeats. Not for http",
+		"grace":             "from TERM to KILL; default 5s, at most 1h",
 	},
 }
 

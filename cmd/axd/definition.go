@@ -33,6 +33,7 @@ type definition struct {
 func onlyFile(cmd *cobra.Command) error {
 	for _, name := range []string{
 		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
+		"queue-timeout", "total-timeout", "heartbeat-timeout",
 		"grace", "retries", "selector", "app", "owner", "cpu", "memory",
 	} {
 		if cmd.Flags().Changed(name) {

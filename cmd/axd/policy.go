@@ -99,6 +99,9 @@ func (e *executor) executor(command []string) (job.Executor, error) {
 type policy struct {
 	priority       string
 	timeout, grace durationFlag
+	queueTimeout   durationFlag
+	totalTimeout   durationFlag
+	heartbeat      durationFlag
 	retries        int
 	selector       map[string]string
 	app, owner     string
@@ -109,6 +112,9 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.StringVar(&p.priority, "priority", "", "`priority`: high, normal or low (default normal)")
 	_ = cmd.RegisterFlagCompletionFunc("priority", fixed("high", "normal", "low"))
 	f.Var(&p.timeout, "timeout", "end an attempt that takes longer, such as 90s (default: no limit)")
+	f.Var(&p.queueTimeout, "queue-timeout", "end a task that is due and finds no worker for longer (default: no limit)")
+	f.Var(&p.totalTimeout, "total-timeout", "end a task whose attempts take longer together (default: no limit)")
+	f.Var(&p.heartbeat, "heartbeat-timeout", "end an attempt without heartbeat for that `time` (default: it need not send any)")
 	f.Var(&p.grace, "grace", "time between TERM and KILL when an attempt is ended (default 5s)")
 	f.IntVar(&p.retries, "retries", -1, "how `often` a failed attempt is followed by another (default 5)")
 	f.Lookup("retries").DefValue = "0" // pflag hides it: the words say what holds
@@ -124,13 +130,18 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 			return out, job.Invalid("--priority", "must be high, normal or low", p.priority)
 		}
 	}
-	if cmd.Flags().Changed("timeout") {
-		d := job.Duration(p.timeout)
-		out.Timeout = &d
-	}
-	if cmd.Flags().Changed("grace") {
-		d := job.Duration(p.grace)
-		out.Grace = &d
+	for _, given := range []struct {
+		flag string
+		d    durationFlag
+		to   **job.Duration
+	}{
+		{"timeout", p.timeout, &out.Timeout}, {"queue-timeout", p.queueTimeout, &out.QueueTimeout},
+		{"total-timeout", p.totalTimeout, &out.TotalTimeout}, {"heartbeat-timeout", p.heartbeat, &out.HeartbeatTimeout},
+		{"grace", p.grace, &out.Grace},
+	} {
+		if cmd.Flags().Changed(given.flag) {
+			*given.to = new(job.Duration(given.d))
+		}
 	}
 	if cmd.Flags().Changed("retries") {
 		if p.retries < 0 || p.retries > job.MaxRetriesLimit {
