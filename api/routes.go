@@ -127,6 +127,10 @@ func serverRoutes() []route {
 			summary: "Describe servers, leadership and workers as this server knows them, with or without a leader",
 		},
 		{
+			method: get, path: "/v1/breakers", handle: (*api).listBreakers, statuses: ok, answer: client.BreakerList{},
+			summary: "List what has failed in a row: of workers, of workers and jobs, of HTTP targets",
+		},
+		{
 			method: get, path: "/v1/alerts", handle: (*api).listAlerts, statuses: ok, answer: client.AlertList{},
 			summary: "List alerts, the latest changes first", query: []string{"state", "limit"},
 		},

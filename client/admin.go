@@ -71,6 +71,13 @@ func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	return out, err
 }
 
+// Breakers returns what has failed in a row.
+func (c *Client) Breakers(ctx context.Context) (BreakerList, error) {
+	var out BreakerList
+	err := c.get(ctx, "/v1/breakers", nil, &out)
+	return out, err
+}
+
 // Alerts returns up to limit alerts, the latest changes first; state is open,
 // acknowledged, resolved, or empty for all.
 func (c *Client) Alerts(ctx context.Context, state string, limit int) (AlertList, error) {

@@ -198,6 +198,28 @@ type AlertSummary struct {
 	Newest *Alert `json:"newest,omitempty"` // of the open ones
 }
 
+// Breaker counts failures in a row: of a worker, of a worker and a job, or of an
+// HTTP target. An open one keeps tasks away until open_until; then one goes through.
+type Breaker struct {
+	Kind      string     `json:"kind"`  // worker, worker_job, target
+	State     string     `json:"state"` // closed, open, half_open
+	Worker    string     `json:"worker,omitempty"`
+	Namespace string     `json:"namespace,omitempty"`
+	Job       string     `json:"job,omitempty"`
+	Target    string     `json:"target,omitempty"`
+	Failures  int        `json:"failures"` // in a row
+	Opened    int        `json:"opened"`   // times in a row
+	OpenUntil *time.Time `json:"open_until,omitempty"`
+	LastError string     `json:"last_error,omitempty"`
+	ChangedAt *time.Time `json:"changed_at"`
+}
+
+// BreakerList is what GET /v1/breakers answers. There are at most 1000 breakers;
+// where nothing fails there are none.
+type BreakerList struct {
+	Breakers []Breaker `json:"breakers"`
+}
+
 // Alert is something that operators should know. Raised again it counts up.
 type Alert struct {
 	Kind           string    `json:"kind"`    // clock_skew, clock_absurd, clock_step, suspend, disk_low, diverged

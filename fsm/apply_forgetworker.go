@@ -12,6 +12,7 @@ func (a *apply) forgetWorker(c *ForgetWorker) Result {
 	case len(ListActive(a.tx, c.Name, 1)) > 0:
 		return rejected(job.Conflict("worker", "still holds attempts", c.Name))
 	}
+	a.forgetBreakers(func(b Breaker) bool { return b.Worker == c.Name })
 	a.key = a.key.worker(c.Name)
 	a.delete(a.key)
 	delete(a.workers, c.Name)

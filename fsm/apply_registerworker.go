@@ -33,6 +33,8 @@ func (a *apply) registerWorker(c *RegisterWorker) Result {
 		w.Draining = old.Draining               // the operator's wish: it outlives a restart of the worker
 		if old.Boot == c.Boot {
 			w.Registered = old.Registered
+		} else { // what made it fail may be gone
+			a.forgetBreakers(func(b Breaker) bool { return b.Worker == c.Name })
 		}
 		changed = old.Lost || old.Boot != w.Boot || old.Address != w.Address || old.Slots != w.Slots ||
 			old.Version != w.Version || old.LeaseMS != w.LeaseMS || !maps.Equal(old.Labels, w.Labels) ||

@@ -34,6 +34,7 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableDeadlines, c.deadline)
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableAlertAge, c.alertAge)
+	c.rows(tableBreakers, c.breaker)
 	c.counters()
 	c.lowMarks()
 	return c.problems
@@ -44,6 +45,7 @@ type checker struct {
 	limit    int
 	clock    int64
 	problems []string
+	breakers int
 	counts   map[string]int64 // counted from tableTasks, by key of tableCounters
 }
 

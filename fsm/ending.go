@@ -47,6 +47,7 @@ func (a *apply) endAttempt(old *Task, r AttemptResult, atOnce bool) *Task {
 		a.retry(t, r.Outcome, at.Ended, atOnce)
 	}
 	a.write(old, t)
+	a.judge(t, &r)
 	a.event(Event{Kind: EventAttemptEnded, Task: t, Outcome: r.Outcome, Worker: old.Worker, Token: old.Token})
 	a.settled(t)
 	return t

@@ -44,6 +44,7 @@ type Machine struct {
 	workers  map[string]*Worker
 	active   map[TaskRef]heldTask
 	keys     keyFilter
+	breakers map[BreakerKey]Breaker // nil: not read yet
 }
 
 type jobName struct{ namespace, name string }
@@ -72,6 +73,7 @@ func (m *Machine) Reset() {
 	m.workers = map[string]*Worker{}
 	m.active = map[TaskRef]heldTask{}
 	m.keys = keyFilter{}
+	m.breakers = nil
 }
 
 // Apply applies one encoded Entry and returns one result per command, and

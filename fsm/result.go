@@ -62,6 +62,7 @@ const (
 	EventWorkerChanged                      // registered, lost, draining, forgotten
 	EventJobChanged                         // a job was put or deleted
 	EventSettings                           // the cluster's settings: look them up
+	EventBreaker                            // a breaker opened, or one that was open closed
 )
 
 // Event is a hint to the leader's memory that a task or worker changed. A lost
@@ -73,6 +74,7 @@ type Event struct {
 	Worker  string
 	Token   job.Token
 
-	JobVersion     uint64 // of EventAssigned: of the task's job
-	Namespace, Job string // of EventJobChanged
+	JobVersion     uint64   // of EventAssigned: of the task's job
+	Namespace, Job string   // of EventJobChanged
+	Breaker        *Breaker // of EventBreaker; OpenUntil 0: it closed
 }

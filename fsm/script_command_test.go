@@ -154,6 +154,9 @@ func (e *scriptEnv) executor(f fields) (x job.Executor) {
 	if c := f["exec"]; c != "" {
 		x.Exec = &job.Exec{Command: strings.Split(c, ",")}
 	}
+	if u := f["http"]; u != "" {
+		x.HTTP = &job.HTTP{URL: u}
+	}
 	x.Handler = f["handler"]
 	return x
 }
@@ -363,7 +366,7 @@ func (e *scriptEnv) showAttempt(b *strings.Builder, a *Attempt) {
 func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
-		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings",
+		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings", EventBreaker: "breaker",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {
@@ -371,6 +374,9 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	}
 	if ev.Worker != "" {
 		fmt.Fprintf(b, " worker %s", ev.Worker)
+	}
+	if k := ev.Breaker; k != nil {
+		e.showBreaker(b, *k)
 	}
 	if ev.Outcome != 0 {
 		fmt.Fprintf(b, " %s", ev.Outcome)
@@ -463,4 +469,13 @@ func (e *scriptEnv) describe(k []byte) string {
 		return out
 	}
 	return fmt.Sprintf("unknown %x", k)
+}
+
+func (e *scriptEnv) showBreaker(b *strings.Builder, k Breaker) {
+	fmt.Fprintf(b, " %s", strings.Join(strings.Fields(strings.Join([]string{k.Kind, k.Worker, k.Job, k.Target}, " ")), " "))
+	if k.OpenUntil == 0 {
+		b.WriteString(" closed")
+	} else {
+		fmt.Fprintf(b, " open until %s, opened %d", e.at(k.OpenUntil), k.Opened)
+	}
 }

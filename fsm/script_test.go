@@ -268,6 +268,11 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 			fmt.Fprintf(&b, "%s/%s version %d created %s updated %s\n", j.Namespace, j.Name, j.Version, e.at(j.Created), e.at(j.Updated))
 		}
 		e.showNext(&b, next, err)
+	case "breakers":
+		for _, k := range ListBreakers(e.tx) {
+			e.showBreaker(&b, k)
+			fmt.Fprintf(&b, ", %d failures: %s\n", k.Failures, k.Error)
+		}
 	case "settings":
 		s := ReadSettings(e.tx)
 		fmt.Fprintf(&b, "suspend low %v, high slots %d%%\n", s.SuspendLowOrDefault(), s.HighSlotsOrDefault())

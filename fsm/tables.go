@@ -66,6 +66,9 @@ const (
 	// tableAlertAge: time of the last change (8), kind, subject → empty. One row
 	// for each of tableAlerts.
 	tableAlertAge byte = 0x11
+
+	// tableBreakers: kind, worker, namespace, job, target → Breaker; at most MaxBreakers.
+	tableBreakers byte = 0x28
 )
 
 // The rows of tableMeta.

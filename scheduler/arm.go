@@ -49,7 +49,7 @@ func (l *loop) arm(now int64) (more bool) {
 			continue
 		}
 		for _, q := range l.upcoming.heads(p) {
-			if l.queues.waits(q.shape, l.rivals(p)) {
+			if !q.shape.free() || l.queues.waits(q.shape, l.rivals(p)) {
 				continue
 			}
 			items = l.armQueue(q, items, now)
@@ -93,7 +93,7 @@ func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.Assig
 	fresh := l.cfg.Mono() - armFresh
 	var candidates workerHeap
 	for _, w := range l.workers {
-		if w.present() && w.armRoom() > w.armBound()/fraction && w.fits(q.shape, selector, q.priority) &&
+		if w.present() && w.armRoom() > w.armBound()/fraction && w.fits(q.shape, selector, q.priority) && l.gates[workerGate(w.name)] == nil &&
 			l.leases.renewedSince(boot{w.name, w.boot}, fresh) {
 			candidates = append(candidates, w)
 		}

@@ -304,6 +304,9 @@ func (l *loop) trimUnfit() {
 
 // fitsAny reports whether a connected worker fits a shape and priority, free or not.
 func (l *loop) fitsAny(s shape, p job.Priority) bool {
+	if s.target != "" && l.targetRoom(s, 1) == 0 {
+		return false
+	}
 	selector := parseLabels(s.labels)
 	for _, w := range l.workers {
 		if w.session != nil && !gone(w.session) && !w.draining && !w.lost && w.fits(s, selector, p) {

@@ -27,6 +27,8 @@ func (l *loop) onEvent(e *fsm.Event) {
 		l.onRevokeWanted(e)
 	case fsm.EventWorkerChanged:
 		l.onWorkerChanged(e.Worker)
+	case fsm.EventBreaker:
+		l.onBreaker(e.Breaker)
 	case fsm.EventSettings:
 		r, release := l.read()
 		l.readSettings(r)
@@ -54,7 +56,7 @@ func (l *loop) onPending(t *fsm.Task) {
 	}
 	l.due.hold(it)
 	var s shape
-	if t.Job != "" {
+	if t.Job != "" || len(l.gates) > 0 {
 		r, release := l.read()
 		s = l.shape(r, t)
 		release()
@@ -114,11 +116,12 @@ func (l *loop) onRunning(e *fsm.Event) {
 }
 
 func (l *loop) onAttemptEnded(e *fsm.Event) {
+	ref := e.Task.Ref()
+	l.passed(ref)
 	w := l.workers[e.Worker]
 	if w == nil {
 		return
 	}
-	ref := e.Task.Ref()
 	if a := w.earlier[ref]; a != nil && a.ref.Token == e.Token {
 		delete(w.earlier, ref)
 	}
@@ -192,21 +195,14 @@ func (l *loop) onWorkerChanged(name string) {
 func (l *loop) onJobChanged(key jobKey) {
 	delete(l.jobs, key)
 	l.retryUnfit(func(k kind, _ job.Priority) bool { return k.job == key })
-	for _, p := range job.Priorities {
-		l.due.raise[p] = append(l.due.raise[p], l.queues.takeJob(p, key)...)
-		upcoming := l.upcoming.takeJob(p, key)
-		for _, it := range upcoming {
-			l.due.wheel.Remove(it.handle)
-		}
-		l.due.early[p] = append(l.due.early[p], upcoming...)
-	}
+	l.reshape(func(_ *queue, it *item) bool { return it.job == key })
 }
 
-// takeJob takes a job's tasks out of their queues.
-func (q *readyQueues) takeJob(p job.Priority, key jobKey) (taken []*item) {
+// takeOut takes tasks out of their queues.
+func (q *readyQueues) takeOut(p job.Priority, which func(*queue, *item) bool) (taken []*item) {
 	for _, queue := range q.heads(p) {
 		for _, it := range slices.Clone(queue.items) {
-			if it.job == key {
+			if which(queue, it) {
 				queue.remove(it)
 				taken = append(taken, it)
 			}

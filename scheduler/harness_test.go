@@ -218,6 +218,7 @@ type model struct {
 	labels     map[string]string
 	priorities []job.Priority
 	takes      time.Duration // how long an attempt runs; 0: for ever
+	fails      bool          // they fail
 
 	mu     sync.Mutex
 	gone   chan struct{}
@@ -247,7 +248,7 @@ func (m *model) connect() error {
 	m.gone = gone
 	h := Hello{
 		Worker: fsm.RegisterWorker{Name: m.name, Boot: m.boot, Address: "here:1", Slots: m.slots, Labels: m.labels, Priorities: m.priorities},
-		Offers: []string{"handler:work", "exec"},
+		Offers: []string{"handler:work", "exec", "http"},
 	}
 	for ref, n := range m.held {
 		h.Held = append(h.Held, Held{AttemptRef: ref, Attempt: n})
@@ -448,7 +449,7 @@ func (m *model) start(s start) {
 	m.starts = append(m.starts, s)
 	m.c.runs(m, s.ref)
 	if m.takes > 0 && !s.again {
-		time.AfterFunc(m.takes, func() { m.finish(s.ref, job.OutcomeSuccess) })
+		time.AfterFunc(m.takes, func() { m.finish(s.ref, m.outcome()) })
 	}
 }
 

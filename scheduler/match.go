@@ -24,6 +24,7 @@ func (l *loop) match(now int64) (more bool) {
 		if q.priority != job.High {
 			room = min(room, lesser)
 		}
+		room = l.targetRoom(q.shape, room)
 		before := len(items)
 		var blocked bool
 		items, blocked = l.matchQueue(q, items, room, now)
@@ -36,7 +37,7 @@ func (l *loop) match(now int64) (more bool) {
 			l.dirty = true
 			return l.assigning < maxAssigning
 		}
-		u.next(now, blocked)
+		u.next(now, blocked || q.shape.target != "")
 	}
 	if len(items) > 0 {
 		l.assign(items, false)
@@ -47,15 +48,16 @@ func (l *loop) match(now int64) (more bool) {
 // matchQueue assigns tasks of one queue, those that have risen as far as its first,
 // while a worker that fits has room. It reports whether there is none.
 func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64) (_ []fsm.AssignItem, blocked bool) {
-	candidates := l.candidates(q.shape, q.priority)
+	candidates, strict := l.candidates(q.shape, q.priority, false)
 	first := level(q.priority, q.items[0].due, now)
 	for ; len(candidates) > 0 && q.Len() > 0 && room > 0 && level(q.priority, q.items[0].due, now) == first; room-- {
 		w := candidates[0]
 		it := q.pop()
 		it.assigning = true
 		w.reserve(it)
+		l.through(w, q.shape, it.ref)
 		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
-		if w.usable() {
+		if w.usable() && !(strict && l.bars(w, q.shape, false)) {
 			heap.Fix(&candidates, 0)
 		} else {
 			heap.Pop(&candidates)
@@ -64,17 +66,19 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64)
 	return items, len(candidates) == 0
 }
 
-// candidates are the workers that fit a shape and have a free slot, as a heap.
-func (l *loop) candidates(s shape, p job.Priority) workerHeap {
+// candidates are the workers that fit a shape and have a free slot, as a heap, but
+// for those that a breaker bars, unless it bars all. With sure set a worker that
+// only a probe may go to is none.
+func (l *loop) candidates(s shape, p job.Priority, sure bool) (candidates workerHeap, strict bool) {
+	strict = len(l.gates) > 0 && !l.barsAll(s, p)
 	selector := parseLabels(s.labels)
-	var candidates workerHeap
 	for _, w := range l.workers {
-		if w.usable() && w.fits(s, selector, p) {
+		if w.usable() && w.fits(s, selector, p) && !(strict && l.bars(w, s, sure)) {
 			candidates = append(candidates, w)
 		}
 	}
 	heap.Init(&candidates)
-	return candidates
+	return candidates, strict
 }
 
 func parseLabels(s string) map[string]string {
@@ -143,6 +147,7 @@ func (l *loop) assigned(items []fsm.AssignItem, res fsm.Result, err error) {
 		if w := l.workers[it.Worker]; w != nil {
 			w.unreserve(it.Ref)
 		}
+		l.passed(it.Ref)
 		l.reload(r, it.Ref)
 	}
 	if err != nil {

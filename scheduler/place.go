@@ -114,7 +114,11 @@ func (l *loop) wantedShape(w *Wanted) (shape, job.Priority, bool) {
 		}
 		policy, offer = j.Spec.Policy.Merge(policy), j.Spec.Executor.Offer()
 	}
-	return shape{offer: offer, labels: labelsKey(policy.Selector)}, policy.PriorityOrDefault(), true
+	s := shape{offer: offer, labels: labelsKey(policy.Selector)}
+	if len(l.gates) > 0 && !l.ungated(w, offer) {
+		return s, 0, false
+	}
+	return s, policy.PriorityOrDefault(), true
 }
 
 // placeAll places tasks of one shape at the least loaded workers, while slots are
@@ -123,7 +127,7 @@ func (l *loop) placeAll(p *Placement, s shape, priority job.Priority, tasks []in
 	if priority == job.Low && l.lowSuspended.Load() {
 		return
 	}
-	candidates := l.candidates(s, priority)
+	candidates, _ := l.candidates(s, priority, true)
 	lesser := len(tasks)
 	if priority != job.High {
 		lesser = l.lesserRoom()

@@ -14,6 +14,9 @@ import (
 type shape struct {
 	offer  string // what the worker must offer: "exec", "http" or "handler:NAME"
 	labels string // the selector, "k=v" sorted and joined by commas
+	// Of a task that a breaker concerns which isn't closed; see loop.gated.
+	job    jobKey
+	target string
 }
 
 // shape computes a task's shape from its record and its job's.
@@ -23,7 +26,7 @@ func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
 	if t.Job != "" {
 		offer = executor.Offer()
 	}
-	return shape{offer: offer, labels: labelsKey(policy.Selector)}
+	return l.gated(shape{offer: offer, labels: labelsKey(policy.Selector)}, r, t, &executor)
 }
 
 func labelsKey(labels map[string]string) string {

@@ -164,6 +164,7 @@ type loop struct {
 	outgoing []*workerState
 	jobs     map[jobKey]*fsm.Job // nil entry: no such job
 
+	gates     map[fsm.BreakerKey]*gate
 	settings  job.Settings
 	busySince int64 // by Config.Now; 0: it isn't
 
@@ -202,6 +203,7 @@ func (l *loop) recover() {
 	defer release()
 	l.asOf = fsm.ReadInfo(r).Applied
 	l.readSettings(r)
+	l.readGates(r)
 	l.recoverWorkers(r, old)
 }
 
@@ -298,6 +300,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.redispatch(mono)
 	l.trimUnfit()
 	l.watchBusy(now)
+	l.watchGates(now)
 	for _, w := range l.workers {
 		w.pace.turn()
 	}
