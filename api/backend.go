@@ -30,6 +30,9 @@ type Backend interface {
 	ReadyTasks() int64
 	// Follow streams an active attempt's output until it ends or ctx does.
 	Follow(ctx context.Context, ref fsm.TaskRef, send func(client.LogChunk) error) error
+	// Explain asks the leader once what its memory knows of why a task isn't
+	// running. Where no leader answers, the error says why: see NoQuorum.
+	Explain(ctx context.Context, ref fsm.TaskRef) (Explained, error)
 	// Serving returns nil when this server knows a leader and has caught up.
 	Serving(ctx context.Context) error
 	// ClockOffsets is how far the wall clocks of the other servers, by name, are

@@ -34,9 +34,13 @@ type oneNode struct {
 	now     int64
 	entries [][]byte // as they would stand in the log
 
-	refuse   func(n int, c fsm.Command) error // asked before the n-th proposal, from 1 on
-	readErr  error
-	serving  error
+	refuse  func(n int, c fsm.Command) error // asked before the n-th proposal, from 1 on
+	readErr error
+	serving error
+
+	explained  Explained // by the leader
+	explainErr error
+
 	liveness map[string]string
 	follow   func(ctx context.Context, send func(client.LogChunk) error) error
 	gauges   map[string]float64
@@ -119,6 +123,10 @@ func (n *oneNode) Follow(ctx context.Context, _ fsm.TaskRef, send func(client.Lo
 		return nil
 	}
 	return n.follow(ctx, send)
+}
+
+func (n *oneNode) Explain(context.Context, fsm.TaskRef) (Explained, error) {
+	return n.explained, n.explainErr
 }
 
 func (n *oneNode) Serving(context.Context) error { return n.serving }

@@ -63,6 +63,12 @@ func taskRoutes() []route {
 			query: []string{"follow", "attempt", "stream"}, media: "text/plain; charset=utf-8", statuses: ok, stream: true,
 		},
 		{
+			method: get, path: "/v1/tasks/:id/explain", handle: (*api).explainTask,
+			summary: "Tell why a task isn't running, or why it ended so: what has to go away first comes first. " +
+				"Answered also where there is no leader",
+			answer: client.Explanation{}, statuses: ok,
+		},
+		{
 			method: post, path: "/v1/tasks/:id/cancel", handle: (*api).cancelTask,
 			summary: "Cancel a task; of an active one cancel_requested is set until its attempt has ended",
 			body:    client.CancelRequest{}, bodyOptional: true, answer: client.Task{}, statuses: ok,

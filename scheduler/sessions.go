@@ -176,6 +176,7 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 		w.hold(entry, now)
 		h, ok := known[a.AttemptRef]
 		delete(known, a.AttemptRef)
+		entry.declared(h, now)
 		switch {
 		case ok && !h.Finished && a.Boot == fsm.RebasedBoot:
 			l.kill(w, entry, KillStale) // the state is of before it, and gives the task another attempt
@@ -193,6 +194,16 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 	l.send(w, again)
 	for i := range again { // the wish may be older than the session
 		l.remind(r, w, w.active[again[i].Task.Ref()])
+	}
+}
+
+// declared notes what a worker says of an attempt that it holds.
+func (a *active) declared(h Held, now int64) {
+	switch {
+	case !h.Finished:
+		a.reported = 0
+	case a.reported == 0:
+		a.reported = now
 	}
 }
 

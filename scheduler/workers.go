@@ -51,6 +51,7 @@ type active struct {
 	running  bool
 	losing   bool          // a lose is proposed
 	sent     time.Duration // when it was last dispatched, by Mono
+	reported int64         // when its worker declared first that it has ended, Unix ms; 0: it has not
 	backstop time.Duration // when to kill it, by Mono; 0: never
 	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:
 	// its lease has not ended. See loseEnded.
@@ -69,6 +70,9 @@ func (w *workerState) free() int {
 	}
 	return free
 }
+
+// connected reports whether the worker has a session, as far as is known.
+func (w *workerState) connected() bool { return w.session != nil && !gone(w.session) }
 
 // present reports whether the worker takes work.
 func (w *workerState) present() bool {

@@ -48,6 +48,8 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return s.onForm(r)
 	case rpc.MethodTail:
 		return nil, s.onTail(ctx, r)
+	case rpc.MethodExplain:
+		return s.onExplain(ctx, r)
 	case rpc.MethodAdd:
 		return s.onAdd(ctx, r)
 	case rpc.MethodBelong:

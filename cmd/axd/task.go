@@ -23,7 +23,7 @@ func newTask() *cobra.Command {
   axd task list --state failed
   axd task show 01KBN0Y2M80000000000000007`,
 	}
-	cmd.AddCommand(newTaskSubmit(), newTaskList(), newTaskShow(), newTaskCancel(), newTaskReschedule(), newTaskLogs())
+	cmd.AddCommand(newTaskSubmit(), newTaskList(), newTaskShow(), newTaskExplain(), newTaskCancel(), newTaskReschedule(), newTaskLogs())
 	return cmd
 }
 

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// explainTimes tells of a task that waits for its time, and of one that runs.
+func explainTimes(q *explaining) {
+	t := &q.task
+	switch {
+	case t.State == job.Running:
+		r := job.Reason{Code: job.ReasonRunning, Worker: t.Worker, Since: t.Started, Text: "It is running on worker " + t.Worker + "."}
+		if limit := q.policy.TimeoutOrDefault(); limit > 0 && t.Started != 0 {
+			r.Until = t.Started + limit.Milliseconds()
+			r.Text = "It is running on worker " + t.Worker + ", which ends it after " + limit.String() + "."
+		}
+		r.Next = "Follow its output: 'axd task logs $ID --follow'."
+		q.add(r)
+	case t.State != job.Pending || t.Due <= q.now:
+	case t.Retry:
+		q.add(job.Reason{
+			Code: job.ReasonRetrying, Until: t.Due, RetriesUsed: t.Retries, ExitCode: t.ExitCode,
+			Text: fmt.Sprintf("Attempt %d did not succeed (%s): retry %d of %d comes at %s.", t.Attempt, t.Error, t.Retries, t.MaxRetries,
+				job.FormatTime(t.Due)),
+			Next: "Wait, or let it go at once: 'axd task reschedule $ID --delay 0s'.",
+		})
+	default:
+		q.add(job.Reason{
+			Code: job.ReasonNotDue, Until: t.Due,
+			Text: "It is due at " + job.FormatTime(t.Due) + ".",
+			Next: "Wait, or move it: 'axd task reschedule $ID --delay 0s'.",
+		})
+	}
+}
+
+// explainWishes tells what was asked of a task and has not happened.
+func explainWishes(q *explaining) {
+	t := &q.task
+	if t.State.Active() && t.CancelRequested {
+		q.add(job.Reason{
+			Code: job.ReasonCancelRequested, Worker: t.Worker,
+			Text: upper(t.Error) + "; worker " + t.Worker + " has yet to confirm that the attempt has ended.",
+			Next: "Wait: it ends after its grace at the latest, or with the worker's lease.",
+		})
+	}
+	if t.State.Active() && t.Wished() {
+		var to []string
+		if t.WantDue != 0 {
+			to = append(to, "to "+job.FormatTime(t.WantDue))
+		}
+		if t.WantPriority != 0 {
+			to = append(to, "to priority "+t.WantPriority.String())
+		}
+		q.add(job.Reason{
+			Code: job.ReasonMoveRequested, Worker: t.Worker,
+			Text: "It is to be moved " + strings.Join(to, " and ") + " once worker " + t.Worker + " has given it back.",
+			Next: "Wait: if it starts before that, it stays as it was.",
+		})
+	}
+	if t.TooLate && !t.State.Terminal() {
+		q.add(job.Reason{
+			Code: job.ReasonMoveTooLate, Text: "A reschedule came too late: the attempt had started.",
+			Next: "Cancel it if it must not end.",
+		})
+	}
+}
+
+// explainEnd tells which rule ended a task.
+func explainEnd(q *explaining) {
+	t := &q.task
+	if !t.State.Terminal() {
+		return
+	}
+	r := job.Reason{Since: t.Ended, Worker: t.Worker, ExitCode: t.ExitCode, RetriesUsed: t.Retries}
+	last, attempted := fsm.GetAttempt(q.v, t.Ref(), t.Attempt)
+	if attempted {
+		r.Outcome = last.Outcome
+	}
+	switch t.State {
+	case job.Success:
+		r.Code = job.ReasonSucceeded
+		r.Text = fmt.Sprintf("Attempt %d succeeded on worker %s%s.", t.Attempt, t.Worker, q.exit(true))
+	case job.Cancelled:
+		r.Code = job.ReasonCancelled
+		r.Text = upper(t.Error) + "."
+		if !attempted {
+			r.Text += " It never started."
+		}
+	case job.Failed, job.TimedOut:
+		q.failed(&r)
+	default:
+		r.Code = job.ReasonEnded
+		r.Text = "It ended: " + t.State.String() + "."
+	}
+	q.add(r)
+}
+
+// failed tells why no further attempt was made.
+func (q *explaining) failed(r *job.Reason) {
+	t := &q.task
+	r.Text = fmt.Sprintf("Attempt %d ended: %s%s. ", t.Attempt, t.Error, q.exit(false))
+	r.Next = "See what it wrote: 'axd task logs $ID'."
+	if t.MaxRetries == 0 {
+		r.Code = job.ReasonNoRetries
+		r.Text += "It asks for no retries."
+		return
+	}
+	r.Code = job.ReasonRetriesSpent
+	r.Text += fmt.Sprintf("%d of %d retries are spent.", t.Retries, t.MaxRetries)
+}
+
+// exit says how an exit code or HTTP status was judged.
+func (q *explaining) exit(good bool) string {
+	if q.task.ExitCode == nil {
+		return ""
+	}
+	name, codes := "exit code", "0"
+	if q.kind == job.KindHTTP {
+		name, codes = "status", "200 to 299"
+	}
+	code := *q.task.ExitCode
+	if good {
+		return fmt.Sprintf(" with %s %d", name, code)
+	}
+	if q.policy.IsSuccess(q.kind, code) { // as the job is now: it was judged otherwise, or something else went wrong
+		return fmt.Sprintf(", %s %d", name, code)
+	}
+	if len(q.policy.SuccessCodes) > 0 {
+		parts := make([]string, len(q.policy.SuccessCodes))
+		for i, c := range q.policy.SuccessCodes {
+			parts[i] = strconv.Itoa(c)
+		}
+		codes = strings.Join(parts, ", ")
+	}
+	return fmt.Sprintf(" (%s %d; success is %s)", name, code, codes)
+}
+
+// upper begins a sentence with what was a phrase.
+func upper(s string) string {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
