@@ -271,6 +271,16 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 		"heartbeat_timeout": "how long an attempt may be silent, at least 1s; absent: it need not send heartbeats. Not for http",
 		"grace":             "from TERM to KILL; default 5s, at most 1h",
 	},
+	reflect.TypeFor[job.Retry](): {
+		"max_retries": "0 to 1000, default 5",
+		"initial":     "delay before the first retry; default 2s",
+		"factor":      "of exponential alone; default 2",
+		"cap":         "the longest delay; default 5m",
+		"jitter":      `additive (up to the delay on top), full (from 0 to the delay), none, or a percentage such as "25%"; never above the cap`,
+	},
+	reflect.TypeFor[job.NonRetryable](): {
+		"errors": "classes of errors: timeout, lost, panic, network, start, or what a handler names",
+	},
 }
 
 // declarer is the struct that a field of t stands in: t, or one that t embeds.
@@ -294,6 +304,12 @@ func ownSchema(t reflect.Type) object {
 		return object{"type": "string", "enum": []string{"high", "normal", "low"}}
 	case reflect.TypeFor[job.OnDisconnect]():
 		return object{"type": "string", "enum": []string{string(job.DisconnectKill), string(job.DisconnectContinue)}}
+	case reflect.TypeFor[job.Strategy]():
+		return object{"type": "string", "enum": []string{string(job.StrategyExponential), string(job.StrategyLinear), string(job.StrategyFixed)}}
+	case reflect.TypeFor[job.Jitter]():
+		return object{"type": []string{"string", "number"}, "examples": []string{"additive", "full", "none", "25%"}}
+	case reflect.TypeFor[job.HTTPStatus]():
+		return object{"type": []string{"string", "integer"}, "examples": []string{"404", "4xx"}}
 	case reflect.TypeFor[job.Code]():
 		return object{"type": "string", "enum": codes()}
 	}

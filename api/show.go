@@ -113,6 +113,7 @@ func showAttempt(a fsm.Attempt) client.Attempt {
 		Outcome:       a.Outcome.String(),
 		ExitCode:      a.Result.ExitCode,
 		Error:         a.Result.Error,
+		ErrorClass:    job.ErrorClass(a.Outcome, a.Result.Class),
 		StdoutTail:    string(a.Result.Stdout),
 		StderrTail:    string(a.Result.Stderr),
 		Output:        showOutput(a.Result.Output),

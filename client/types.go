@@ -96,6 +96,7 @@ type Attempt struct {
 	Outcome       string          `json:"outcome,omitempty"`
 	ExitCode      *int            `json:"exit_code,omitempty"`
 	Error         string          `json:"error,omitempty"`
+	ErrorClass    string          `json:"error_class,omitempty"` // for the job's retry filter
 	StdoutTail    string          `json:"stdout_tail,omitempty"` // bytes that aren't UTF-8 become U+FFFD
 	StderrTail    string          `json:"stderr_tail,omitempty"`
 	Output        json.RawMessage `json:"output,omitempty"`  // as JSON if it is, else as a JSON string

@@ -15,7 +15,7 @@ import (
 
 const (
 	finishedFields = 4
-	resultFields   = 9
+	resultFields   = 11
 )
 
 var (
@@ -104,6 +104,10 @@ func encodeResultFields(e *msgpack.Encoder, r *AttemptResult) error {
 	bytes(r.Stderr)
 	bytes(r.Output)
 	integer(r.LateStart)
+	if err == nil {
+		err = e.EncodeString(r.Class)
+	}
+	integer(r.RetryMS)
 	return err
 }
 
@@ -131,6 +135,10 @@ func decodeResultFields(d *msgpack.Decoder, r *AttemptResult) error {
 	r.Started, r.Ended = integer(), integer()
 	r.Stdout, r.Stderr, r.Output = bytes(), bytes(), bytes()
 	r.LateStart = integer()
+	if err == nil {
+		r.Class, err = d.DecodeString()
+	}
+	r.RetryMS = integer()
 	return err
 }
 

@@ -48,7 +48,7 @@ func fill(v reflect.Value, n *int64) {
 		v.SetFloat(float64(*n) + 0.5)
 	case reflect.Uint8:
 		v.SetUint(uint64(*n%3 + 1))
-	case reflect.Uint32, reflect.Uint64:
+	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(*n))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(*n << (*n % 40))

@@ -134,6 +134,8 @@ type AttemptResult struct {
 	Stderr    []byte      `msgpack:"E,omitempty"` // last bytes, at most MaxTailBytes
 	Output    []byte      `msgpack:"u,omitempty"` // what the job returned, at most MaxOutputBytes
 	LateStart int64       `msgpack:"l,omitempty"` // ms between due and start as the worker measured it
+	Class     string      `msgpack:"C,omitempty"` // of the error; see job.NonRetryable
+	RetryMS   int64       `msgpack:"r,omitempty"` // ms to the next attempt that the worker asks for; 0: by the rule; below 0: none
 }
 
 // The limits of what an attempt leaves behind.

@@ -44,7 +44,7 @@ func (a *apply) endAttempt(old *Task, r AttemptResult, atOnce bool) *Task {
 		t.end(job.Cancelled, at.Ended)
 	default:
 		t.Error = failure(t, r)
-		a.retry(t, r.Outcome, at.Ended, atOnce)
+		a.retry(t, &r, at.Ended, atOnce)
 	}
 	a.write(old, t)
 	a.judge(t, &r)
@@ -67,14 +67,19 @@ func (t *Task) end(s job.State, at int64) {
 	t.WantDue, t.WantPriority = 0, 0
 }
 
-// retry sends a failed task back to pending, or ends it when its retries are spent.
-func (a *apply) retry(t *Task, o job.Outcome, ended int64, atOnce bool) {
+// retry sends a failed task back to pending, or ends it when its retries are
+// spent or its policy says that another attempt would fail alike.
+func (a *apply) retry(t *Task, res *AttemptResult, ended int64, atOnce bool) {
 	policy := a.policy(t)
 	r := policy.RetryOrDefault()
 	t.MaxRetries = r.Max()
-	if t.Retries < t.MaxRetries {
+	if t.Retries < t.MaxRetries && !a.futile(t, &r, res) {
 		due := a.now
-		if !atOnce {
+		switch {
+		case atOnce:
+		case res.RetryMS > 0:
+			due = min(a.now+r.Wanted(res.RetryMS).Milliseconds(), job.MaxTime)
+		default:
 			due = min(a.now+r.Delay(t.Retries+1, draw(t.ID, t.Attempt)).Milliseconds(), job.MaxTime)
 		}
 		if t.EndBy != 0 && due >= t.EndBy {
@@ -86,11 +91,32 @@ func (a *apply) retry(t *Task, o job.Outcome, ended int64, atOnce bool) {
 		t.QueueBy = policy.QueueTimeoutOrDefault().Until(due)
 		return
 	}
-	if o == job.OutcomeTimeout {
+	if res.Outcome == job.OutcomeTimeout {
 		t.end(job.TimedOut, ended)
 		return
 	}
 	t.end(job.Failed, ended)
+}
+
+// futile reports whether no attempt is to follow a failure, by the worker's word
+// or by the filter of the retry rule.
+func (a *apply) futile(t *Task, r *job.Retry, res *AttemptResult) bool {
+	if res.RetryMS < 0 {
+		return true
+	}
+	return r.NonRetryable != nil && r.NonRetryable.Matches(a.kind(t), res.ExitCode, job.ErrorClass(res.Outcome, res.Class))
+}
+
+// kind is that of the task's executor.
+func (a *apply) kind(t *Task) string {
+	if t.Job == "" {
+		kind, _, _ := strings.Cut(t.Offer, ":")
+		return kind
+	}
+	if j, ok := a.job(t.Namespace, t.Job); ok {
+		return j.Spec.Kind()
+	}
+	return ""
 }
 
 // draw returns a number in [0, 1) for the jitter of a retry: the same on every
@@ -134,6 +160,9 @@ func bound(r *AttemptResult) {
 		}
 	}
 	r.Error = cut(r.Error)
+	if !job.ValidErrorClass(r.Class) {
+		r.Class = ""
+	}
 }
 
 func tail(b []byte) []byte { return b[max(0, len(b)-MaxTailBytes):] }

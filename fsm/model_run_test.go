@@ -161,7 +161,7 @@ func (r *modelRun) priority() job.Priority {
 
 // retry always says how many, so that the model needs no defaults of delays.
 func (r *modelRun) retry() *job.Retry {
-	none := 0.0
+	none := job.JitterNone
 	delay := job.Duration(retryDelay * 1_000_000)
 	return &job.Retry{MaxRetries: new(rapid.IntRange(0, 3).Draw(r.t, "retries")), Initial: delay, Factor: 1, Cap: delay, Jitter: &none}
 }
@@ -227,7 +227,7 @@ func (r *modelRun) limit(name string) *job.Duration {
 }
 
 func fixedRetry() *job.Retry {
-	none := 0.0
+	none := job.JitterNone
 	delay := job.Duration(retryDelay * 1_000_000)
 	return &job.Retry{MaxRetries: new(1), Initial: delay, Factor: 1, Cap: delay, Jitter: &none}
 }

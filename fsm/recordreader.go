@@ -207,6 +207,10 @@ func (r *rowReader) attemptResult(a *AttemptResult) {
 			a.Output = r.bytes()
 		case 'l':
 			a.LateStart = r.int()
+		case 'C':
+			a.Class = r.name()
+		case 'r':
+			a.RetryMS = r.int()
 		default:
 			r.fail()
 		}

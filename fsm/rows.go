@@ -287,6 +287,8 @@ func appendAttemptResult(b []byte, r *AttemptResult) []byte {
 	w.bytes('E', r.Stderr)
 	w.bytes('u', r.Output)
 	w.int('l', r.LateStart)
+	w.str('C', r.Class)
+	w.int('r', r.RetryMS)
 	return w.end()
 }
 

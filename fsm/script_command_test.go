@@ -138,13 +138,23 @@ func (e *scriptEnv) policy(f fields) job.Policy {
 		}
 	}
 	if f["retries"] != "" {
-		none := 0.0
+		none := job.JitterNone
 		p.Retry = &job.Retry{
 			MaxRetries: new(int(f.number("retries"))), Initial: f.duration("initial"), Factor: 2,
 			Cap: job.Duration(60_000_000_000), Jitter: &none,
 		}
 		if p.Retry.Initial == 0 {
 			p.Retry.Initial = job.Duration(1_000_000_000)
+		}
+		if p.Retry.Strategy = job.Strategy(f["strategy"]); p.Retry.Strategy != "" {
+			p.Retry.Factor = 0
+		}
+		if f["no-exit"] != "" || f["no-error"] != "" {
+			n := job.NonRetryable{Errors: []string{f.or("no-error", "none")}}
+			if f["no-exit"] != "" {
+				n.ExitCodes = []int{int(f.number("no-exit"))}
+			}
+			p.Retry.NonRetryable = &n
 		}
 	}
 	return p
@@ -217,7 +227,7 @@ func (e *scriptEnv) assign(f fields) Command {
 func (e *scriptEnv) result(f fields) AttemptResult {
 	r := AttemptResult{
 		Outcome: e.outcome(f.or("outcome", "success")), Error: f["error"],
-		Started: f.time("started"), Ended: f.time("ended"),
+		Started: f.time("started"), Ended: f.time("ended"), Class: f["class"], RetryMS: f.number("retry-ms"),
 	}
 	if f["code"] != "" {
 		n := int(f.number("code"))

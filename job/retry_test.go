@@ -14,11 +14,11 @@ const ms = Duration(time.Millisecond)
 
 // noJitter is a rule whose delays don't depend on the draw.
 func noJitter(initial Duration, factor float64, limit Duration) Retry {
-	return Retry{MaxRetries: new(5), Initial: initial, Factor: factor, Cap: limit, Jitter: ptr(0.0)}
+	return Retry{MaxRetries: new(5), Initial: initial, Factor: factor, Cap: limit, Jitter: new(JitterNone)}
 }
 
 // However often the delay doubles, it must neither overflow nor pass the cap.
-func TestDelayNeverOverflows(t *testing.T) {
+func TestK5_01_BackoffOverflow(t *testing.T) {
 	r := noJitter(30*ms, 2, 1000*ms)
 	var got []Duration
 	before := Duration(0)
@@ -40,8 +40,8 @@ func TestDelayNeverOverflows(t *testing.T) {
 	}
 }
 
-func TestJitterStaysBelowTheCap(t *testing.T) {
-	r := Retry{MaxRetries: new(20), Initial: 100 * ms, Factor: 2, Cap: 500 * ms, Jitter: ptr(0.5)}
+func TestK5_02_JitterBreaksTheCap(t *testing.T) {
+	r := Retry{MaxRetries: new(20), Initial: 100 * ms, Factor: 2, Cap: 500 * ms, Jitter: new(Jitter(0.5))}
 	for i := range 10_000 {
 		if d := r.Delay(10, float64(i)/10_000); d < 250*ms || d > 500*ms {
 			t.Fatalf("draw %d: %v", i, d)
@@ -53,12 +53,12 @@ func TestJitterStaysBelowTheCap(t *testing.T) {
 	if d := noJitter(100*ms, 2, 500*ms).Delay(10, 0.7); d != 500*ms {
 		t.Errorf("jitter 0: %v", d)
 	}
-	for _, j := range []float64{1.01, -0.01, math.NaN(), math.Inf(1)} {
+	for _, j := range []Jitter{1.01, -0.01, Jitter(math.NaN()), Jitter(math.Inf(1))} {
 		wantError(t, "jitter", Retry{Jitter: &j}.Validate(), "retry.jitter")
 	}
 }
 
-func TestFirstRetryWaitsTheInitialDelay(t *testing.T) {
+func TestK5_03_FirstRetryDelay(t *testing.T) {
 	r := noJitter(100*ms, 2, 0)
 	for i, want := range []Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms} {
 		if d := r.Delay(i+1, 0.5); d != want {
@@ -77,7 +77,7 @@ func TestFirstRetryWaitsTheInitialDelay(t *testing.T) {
 
 // Absent and 0 both mean no limit; a very large time-out must not wrap to a short
 // one.
-func TestTimeoutZeroAndVeryLarge(t *testing.T) {
+func TestK5_04_TimeoutZeroAndVeryLarge(t *testing.T) {
 	cases := []struct {
 		in   string
 		want Duration
@@ -108,7 +108,7 @@ func TestTimeoutZeroAndVeryLarge(t *testing.T) {
 }
 
 // A delay of more milliseconds than an int32 holds, 24.8 days, must not fire at once.
-func TestLongDelaysAreExact(t *testing.T) {
+func TestK5_05_LongDelays(t *testing.T) {
 	const now = 1_796_000_000_000
 	cases := []struct {
 		delay string
@@ -170,7 +170,7 @@ func TestRetryBounds(t *testing.T) {
 		in    Retry
 		field string
 	}{
-		{"most", Retry{MaxRetries: new(1000), Initial: 1, Factor: 100, Cap: 1, Jitter: ptr(1.0)}, ""},
+		{"most", Retry{MaxRetries: new(1000), Initial: 1, Factor: 100, Cap: 1, Jitter: new(JitterAdditive)}, ""},
 		{"retries", Retry{MaxRetries: new(1001)}, "retry.max_retries"},
 		{"retries below 0", Retry{MaxRetries: new(-1)}, "retry.max_retries"},
 		{"initial", Retry{Initial: -1}, "retry.initial"},
@@ -191,7 +191,7 @@ func TestJitterWindow(t *testing.T) {
 	const last = 1 - 1e-12
 	cases := []struct {
 		k         int
-		jitter    float64
+		jitter    Jitter
 		low, high Duration
 	}{
 		{1, 1, 100 * ms, 200 * ms},
@@ -215,9 +215,16 @@ func TestJitterWindow(t *testing.T) {
 func TestDelayIsBoundedForEveryRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Retry{
-			Initial: Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "initial")),
-			Factor:  rapid.Float64Range(1, maxRetryFactor).Draw(t, "factor"),
-			Jitter:  ptr(rapid.Float64Range(0, 1).Draw(t, "jitter")),
+			Initial:  Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "initial")),
+			Factor:   rapid.Float64Range(1, maxRetryFactor).Draw(t, "factor"),
+			Strategy: rapid.SampledFrom([]Strategy{"", StrategyExponential, StrategyLinear, StrategyFixed}).Draw(t, "strategy"),
+			Jitter:   new(Jitter(rapid.Float64Range(0, 1).Draw(t, "jitter"))),
+		}
+		if rapid.Bool().Draw(t, "full") {
+			*r.Jitter = JitterFull
+		}
+		if r.Strategy == StrategyLinear || r.Strategy == StrategyFixed {
+			r.Factor = 0
 		}
 		r.Cap = Duration(rapid.Int64Range(int64(r.Initial), math.MaxInt64).Draw(t, "cap"))
 		if e := r.Validate(); e != nil {
@@ -229,7 +236,7 @@ func TestDelayIsBoundedForEveryRule(t *testing.T) {
 		if d <= 0 && r.resolved().Initial > 1 || d < 0 || d > limit {
 			t.Fatalf("retry %d of %+v with draw %v waits %d ns, cap %d", k, r, draw, d, limit)
 		}
-		if step := r.step(k); d < step/2 {
+		if step := r.resolved().step(k); d < step/2 && *r.Jitter != JitterFull {
 			t.Fatalf("retry %d of %+v waits %v, below half of %v", k, r, d, step)
 		}
 		// A draw out of range must not break the bounds either.
@@ -239,4 +246,115 @@ func TestDelayIsBoundedForEveryRule(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestStrategies(t *testing.T) {
+	cases := []struct {
+		name string
+		in   Retry
+		want []Duration // of retries 1, 2, 3, 4, 2^31-1
+	}{
+		{"fixed", Retry{Strategy: StrategyFixed, Initial: 100 * ms, Cap: 250 * ms}, []Duration{100 * ms, 100 * ms, 100 * ms, 100 * ms, 100 * ms}},
+		{"linear", Retry{Strategy: StrategyLinear, Initial: 100 * ms, Cap: 350 * ms}, []Duration{100 * ms, 200 * ms, 300 * ms, 350 * ms, 350 * ms}},
+		{"exponential", noJitter(100*ms, 3, 1000*ms), []Duration{100 * ms, 300 * ms, 900 * ms, 1000 * ms, 1000 * ms}},
+		{"linear to the largest", Retry{Strategy: StrategyLinear, Initial: 1, Cap: math.MaxInt64}, []Duration{1, 2, 3, 4, math.MaxInt32}},
+	}
+	for _, c := range cases {
+		if e := c.in.Validate(); e != nil {
+			t.Errorf("%s: %v", c.name, e)
+		}
+		for i, k := range []int{1, 2, 3, 4, math.MaxInt32} {
+			if got := c.in.Delay(k, 0.7); got != c.want[i] {
+				t.Errorf("%s: retry %d waits %v, want %v", c.name, k, got, c.want[i])
+			}
+		}
+	}
+	wantError(t, "factor of fixed", Retry{Strategy: StrategyFixed, Factor: 2}.Validate(), "retry.factor")
+	wantError(t, "strategy", Retry{Strategy: "random"}.Validate(), "retry.strategy")
+}
+
+func TestFullJitter(t *testing.T) {
+	r := Retry{Initial: 100 * ms, Cap: 150 * ms, Jitter: new(JitterFull)}
+	for k, d := range map[int]Duration{1: 100 * ms, 2: 150 * ms, 9: 150 * ms} {
+		if low, high := r.Delay(k, 1-1e-12), r.Delay(k, 0); low < 1 || low > 2 || high != d {
+			t.Errorf("retry %d draws from [%v, %v], want all of (0, %v]", k, low, high, d)
+		}
+	}
+}
+
+func TestJitterText(t *testing.T) {
+	for in, want := range map[string]Jitter{
+		`"none"`: 0, `"additive"`: 1, `"full"`: JitterFull, `"25%"`: 0.25, `"0%"`: 0, `"100%"`: 1, `0.5`: 0.5, `0`: 0, `1`: 1,
+	} {
+		var r Retry
+		if err := json.Unmarshal([]byte(`{"jitter":`+in+`}`), &r); err != nil || *r.Jitter != want {
+			t.Errorf("%s: %v, %v", in, r.Jitter, err)
+			continue
+		}
+		out, err := json.Marshal(r.Jitter)
+		var back Jitter
+		if err != nil || json.Unmarshal(out, &back) != nil || back != want {
+			t.Errorf("%s is written as %s, which is read as %v; %v", in, out, back, err)
+		}
+	}
+	for _, in := range []string{`"101%"`, `"-1%"`, `2`, `-0.1`, `"NaN"`, `"some"`, `""`, `true`} {
+		if err := json.Unmarshal([]byte(`{"jitter":`+in+`}`), &Retry{}); err == nil {
+			t.Errorf("%s is accepted", in)
+		}
+	}
+}
+
+func TestNonRetryable(t *testing.T) {
+	n := &NonRetryable{ExitCodes: []int{0, 64, 143}, HTTPStatuses: []HTTPStatus{4, 501}, Errors: []string{"bad_input", ClassTimeout}}
+	cases := []struct {
+		kind  string
+		code  *int
+		class string
+		want  bool
+	}{
+		{KindExec, new(64), "", true},
+		{KindExec, new(65), "", false},
+		{KindExec, new(404), "", false}, // a status is none of a command's
+		{KindHTTP, new(143), "", false},
+		{KindHTTP, new(404), "", true},
+		{KindHTTP, new(501), "", true},
+		{KindHTTP, new(500), "", false},
+		{KindHTTP, nil, ClassNetwork, false},
+		{KindHandler, nil, "bad_input", true},
+		{KindHandler, nil, "", false},
+		{KindExec, new(1), ErrorClass(OutcomeTimeout, ""), true},
+		{KindExec, nil, ErrorClass(OutcomeLost, ""), false},
+	}
+	for _, c := range cases {
+		if got := n.Matches(c.kind, c.code, c.class); got != c.want {
+			t.Errorf("%s, class %q: %v", c.kind, c.class, got)
+		}
+	}
+	if (*NonRetryable)(nil).Matches(KindExec, new(1), "x") {
+		t.Error("without a filter a failure matched")
+	}
+	for field, bad := range map[string]*NonRetryable{
+		"retry.non_retryable.exit_codes[1]":    {ExitCodes: []int{1, 256}},
+		"retry.non_retryable.http_statuses[0]": {HTTPStatuses: []HTTPStatus{6}},
+		"retry.non_retryable.errors[0]":        {Errors: []string{"a b"}},
+	} {
+		wantError(t, field, Retry{NonRetryable: bad}.Validate(), field)
+	}
+	var read NonRetryable
+	if err := json.Unmarshal([]byte(`{"http_statuses":["4xx",404,"503"]}`), &read); err != nil || !slices.Equal(read.HTTPStatuses, []HTTPStatus{4, 404, 503}) {
+		t.Errorf("read %v, %v", read.HTTPStatuses, err)
+	}
+	for kind, field := range map[string]string{KindExec: "retry.non_retryable.http_statuses", KindHTTP: "retry.non_retryable.exit_codes", KindHandler: "retry.non_retryable.exit_codes"} {
+		wantError(t, kind, Policy{Retry: &Retry{NonRetryable: n}}.ValidateFor(kind), field)
+	}
+}
+
+// What a worker asks for stays within the rule, whatever it asks for.
+func TestWantedDelay(t *testing.T) {
+	r := Retry{Cap: Duration(10 * time.Second)}
+	for ms, want := range map[int64]Duration{1: Duration(time.Millisecond), 9999: Duration(9999 * time.Millisecond), 10_001: r.Cap, math.MaxInt64: r.Cap, math.MinInt64: 0} {
+		if got := r.Wanted(ms); got != want {
+			t.Errorf("%d ms wanted: %v, want %v", ms, got, want)
+		}
+	}
 }

@@ -54,18 +54,6 @@ type HTTP struct {
 	Body    string            `msgpack:"b,omitempty" json:"body,omitempty"` // default: the task's payload
 }
 
-// Retry tells when a failed attempt is followed by another.
-// The delay before retry k (k = 1 for the first) is d = min(Cap, Initial × Factor^(k-1)),
-// then a uniform draw from [d, d + Jitter×d]; where that window passes Cap it
-// slides down until it ends at Cap, but never starts below d/2.
-type Retry struct {
-	MaxRetries *int     `msgpack:"m,omitempty" json:"max_retries,omitempty"` // default 5; 0: one attempt in all; at most 1000
-	Initial    Duration `msgpack:"i" json:"initial,omitzero"`                // 0 or absent: 2s, or Cap if that is shorter
-	Factor     float64  `msgpack:"f" json:"factor,omitzero"`                 // 1 to 100; 0 or absent: 2
-	Cap        Duration `msgpack:"c" json:"cap,omitzero"`                    // 0 or absent: 5m, or Initial if that is longer
-	Jitter     *float64 `msgpack:"j,omitempty" json:"jitter,omitempty"`      // share of the delay that is drawn at random, 0 to 1; default 1
-}
-
 // OnDisconnect tells what a worker that lost its lease does with an attempt.
 type OnDisconnect string
 

@@ -191,6 +191,11 @@ func (p Policy) ValidateFor(kind string) *Error {
 	if p.OnDisconnect == DisconnectContinue && p.TimeoutOrDefault() <= 0 {
 		return Invalid("on_disconnect", "continue needs a timeout above 0, since nobody could end the attempt", string(p.OnDisconnect))
 	}
+	if p.Retry != nil && p.Retry.NonRetryable != nil {
+		if e := p.Retry.NonRetryable.validateFor(kind); e != nil {
+			return e
+		}
+	}
 	switch kind {
 	case KindExec:
 		return validateCodes(p.SuccessCodes, 0, maxExitCode, "must be an exit code, 0 to 255")
@@ -207,12 +212,16 @@ func (p Policy) ValidateFor(kind string) *Error {
 }
 
 func validateCodes(codes []int, low, high int, rule string) *Error {
+	return validateCodesOf("success_codes", codes, low, high, rule)
+}
+
+func validateCodesOf(field string, codes []int, low, high int, rule string) *Error {
 	if len(codes) > high-low+1 {
-		return invalidNumber("success_codes", "must not repeat codes", len(codes))
+		return invalidNumber(field, "must not repeat codes", len(codes))
 	}
 	for i, c := range codes {
 		if c < low || c > high {
-			return invalidNumber(fmt.Sprintf("success_codes[%d]", i), rule, c)
+			return invalidNumber(fmt.Sprintf("%s[%d]", field, i), rule, c)
 		}
 	}
 	return nil

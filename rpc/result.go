@@ -15,6 +15,9 @@ type AttemptResult struct {
 	Stderr    []byte // last bytes
 	Output    []byte // what the job returned
 	LateStart int64  // ms between due and start as the worker measured it
+
+	Class   string // of the error, for the job's retry filter
+	RetryMS int64  // when the next attempt should start, from the end; 0: by the job's rule; below 0: never
 }
 
 // The limits of what an attempt leaves behind, in bytes; fsm holds the same.
@@ -24,7 +27,7 @@ const (
 	MaxOutputBytes = 16 << 10
 )
 
-const resultFields = 9
+const resultFields = 11
 
 var (
 	_ msgpack.CustomEncoder = AttemptResult{}
@@ -49,6 +52,8 @@ func (a AttemptResult) EncodeMsgpack(e *msgpack.Encoder) error {
 	w.bytes(a.Stderr)
 	w.bytes(a.Output)
 	w.int(a.LateStart)
+	w.text(a.Class)
+	w.int(a.RetryMS)
 	return w.err
 }
 
@@ -65,5 +70,7 @@ func (a *AttemptResult) DecodeMsgpack(d *msgpack.Decoder) error {
 	a.Stderr = r.bytes()
 	a.Output = r.bytes()
 	a.LateStart = r.int()
+	a.Class = r.text()
+	a.RetryMS = r.int()
 	return r.err
 }

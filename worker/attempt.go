@@ -22,10 +22,17 @@ type ended struct {
 	stdout   []byte
 	stderr   []byte
 	output   []byte
+	class    string // of the error
+	retryMS  int64  // to the next attempt; 0: by the job's rule; below 0: never
 	giveBack string // why it was not run to its end; no result then
 }
 
 func failed(text string) ended { return ended{outcome: job.OutcomeFailed, err: text} }
+
+// notStarted is a failure before anything ran.
+func notStarted(text string) ended {
+	return ended{outcome: job.OutcomeFailed, err: text, class: job.ClassStart}
+}
 
 // dispatch judges one attempt that the leader sent, and starts it, arms it, or says
 // why it is given back. now is the cluster's time.
@@ -229,7 +236,7 @@ func (w *Worker) perform(a *attempt) ended {
 		if err != nil {
 			// The table lets no attempt in twice, so a taken lock is a directory that
 			// could not be removed.
-			return failed("start lock: " + err.Error())
+			return notStarted("start lock: " + err.Error())
 		}
 	}
 	var e ended
@@ -283,7 +290,7 @@ func (w *Worker) startTime(a *attempt, at time.Duration) int64 {
 func (w *Worker) result(a *attempt, e ended) rpc.AttemptResult {
 	r := rpc.AttemptResult{
 		Outcome: uint8(e.outcome), ExitCode: e.exitCode, Error: shorten(e.err, rpc.MaxErrorBytes),
-		Stdout: e.stdout, Stderr: e.stderr, Output: e.output,
+		Stdout: e.stdout, Stderr: e.stderr, Output: e.output, Class: e.class, RetryMS: e.retryMS,
 	}
 	if e.started != 0 {
 		// What was told of the start stands, though the clock is known better now.

@@ -22,15 +22,15 @@ func (w *Worker) runExec(a *attempt) ended {
 	x := a.executor.Exec
 	who, err := lookupUser(x.User)
 	if err != nil {
-		return failed(err.Error())
+		return notStarted(err.Error())
 	}
 	if err := a.dir.prepare(a.item.Payload, who); err != nil {
-		return failed(err.Error())
+		return notStarted(err.Error())
 	}
 	dir := cmp.Or(x.Dir, a.dir.work())
 	for _, d := range []string{a.dir.work(), dir} {
 		if err := who.mayEnter(d); err != nil {
-			return failed(err.Error())
+			return notStarted(err.Error())
 		}
 	}
 	link, err := w.super.get()
@@ -101,7 +101,7 @@ func (w *Worker) endOfCommand(a *attempt, r exitedReport) ended {
 		if r.Reason != stopNone {
 			return unstarted(r.Reason)
 		}
-		e.outcome = job.OutcomeFailed
+		e.outcome, e.class = job.OutcomeFailed, job.ClassStart
 		if r.Code != 0 {
 			e.exitCode = &r.Code
 		}

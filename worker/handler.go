@@ -15,6 +15,7 @@ func (w *Worker) runHandler(a *attempt) (e ended) {
 		if p := recover(); p != nil {
 			w.log.Error("handler panicked", append(refAttrs(a.item.Ref, a.item.Job), "panic", p, "stack", string(debug.Stack()))...)
 			e = failed(fmt.Sprintf("handler %s panicked: %v", a.executor.Handler, p))
+			e.class = job.ClassPanic
 		}
 	}()
 	output, err := w.handlers[a.executor.Handler](a.ctx, Task{
@@ -34,6 +35,7 @@ func (w *Worker) judge(a *attempt, output []byte, err error) ended {
 		return ended{outcome: job.OutcomeSuccess, output: kept, err: note}
 	}
 	e := ended{outcome: job.OutcomeFailed, output: kept, err: joinTexts([]string{err.Error(), note})}
+	e.advise(err)
 	if reason := w.table.reasonOf(a); reason != stopNone {
 		e.outcome = outcomeOf(reason)
 		e.err = joinTexts([]string{stopCause(reason).Error(), err.Error(), note})

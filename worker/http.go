@@ -55,11 +55,13 @@ func (c *webClient) close() { c.client.CloseIdleConnections() }
 func (c *webClient) run(a *attempt) ended {
 	request, err := c.request(a.ctx, a)
 	if err != nil {
-		return failed(err.Error())
+		return notStarted(err.Error())
 	}
 	response, err := c.client.Do(request)
 	if err != nil {
-		return c.w.judge(a, nil, err)
+		e := c.w.judge(a, nil, err)
+		e.class = job.ClassNetwork
+		return e
 	}
 	defer response.Body.Close()
 	body := newTail(rpc.MaxTailBytes)
@@ -73,6 +75,9 @@ func (c *webClient) run(a *attempt) ended {
 	}
 	e := c.w.judge(a, nil, err)
 	e.exitCode, e.stdout = &status, body.bytes()
+	if e.outcome == job.OutcomeFailed {
+		e.retryMS = retryAfter(response)
+	}
 	return e
 }
 

@@ -107,7 +107,7 @@ func TestHTTPOutcomes(t *testing.T) {
 	}
 	b.server.Close()
 	_, f = b.run(job.HTTP{URL: "/gone"}, none)
-	if job.Outcome(f.Outcome) != job.OutcomeFailed || !strings.Contains(f.Error, "connection refused") {
+	if job.Outcome(f.Outcome) != job.OutcomeFailed || !strings.Contains(f.Error, "connection refused") || f.Class != job.ClassNetwork {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -23,11 +23,11 @@ func TestResultIsTheStateMachines(t *testing.T) {
 		{
 			rpc.AttemptResult{
 				Outcome: uint8(job.OutcomeTimeout), ExitCode: &code, Error: "e", Started: 1, Ended: 2,
-				Stdout: []byte("o"), Stderr: []byte("r"), Output: []byte("u"), LateStart: 4,
+				Stdout: []byte("o"), Stderr: []byte("r"), Output: []byte("u"), LateStart: 4, Class: "c", RetryMS: -1,
 			},
 			fsm.AttemptResult{
 				Outcome: job.OutcomeTimeout, ExitCode: &code, Error: "e", Started: 1, Ended: 2,
-				Stdout: []byte("o"), Stderr: []byte("r"), Output: []byte("u"), LateStart: 4,
+				Stdout: []byte("o"), Stderr: []byte("r"), Output: []byte("u"), LateStart: 4, Class: "c", RetryMS: -1,
 			},
 		},
 	} {

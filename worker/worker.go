@@ -81,7 +81,8 @@ func (t Task) Heartbeat() {
 // a cancel, the lease's end or the worker's; context.Cause tells which. A handler
 // can't be killed, so one that goes on after ctx ended may overlap the next
 // attempt: guard its effects with Task.Token. The returned bytes are the
-// attempt's output, at most 16 KiB. A panic fails the attempt.
+// attempt's output, at most 16 KiB. A panic fails the attempt. An error that is or
+// wraps an *AttemptError tells when to try again, or not to.
 type HandlerFunc func(ctx context.Context, t Task) (output []byte, err error)
 
 // Worker runs attempts.

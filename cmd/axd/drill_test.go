@@ -306,7 +306,7 @@ func (d *drill) flaky(c *client.Client) string {
 	req := client.SubmitRequest{Executor: job.Executor{Exec: &job.Exec{
 		Command: []string{"test", "-e", filepath.Join(d.dir, "flag")},
 	}}}
-	req.Retry = &job.Retry{MaxRetries: new(100), Initial: job.Duration(2 * time.Second), Factor: 1, Jitter: new(0.0)}
+	req.Retry = &job.Retry{MaxRetries: new(100), Initial: job.Duration(2 * time.Second), Factor: 1, Jitter: new(job.JitterNone)}
 	task, err := c.Submit(d.ctx, req)
 	d.must(err)
 	return task.ID

@@ -170,13 +170,6 @@ func jobTable(t *table, j client.Job) {
 	}
 }
 
-func retries(r job.Retry) string {
-	if r.Max() == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%d, from %s to %s", r.Max(), r.Initial, r.Cap)
-}
-
 func newJobDelete() *cobra.Command {
 	var c conn
 	cmd := &cobra.Command{

@@ -3,7 +3,6 @@ package main
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -103,6 +102,7 @@ type policy struct {
 	totalTimeout   durationFlag
 	heartbeat      durationFlag
 	retries        int
+	retry          retryFlags
 	selector       map[string]string
 	app, owner     string
 }
@@ -118,6 +118,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.Var(&p.grace, "grace", "time between TERM and KILL when an attempt is ended (default 5s)")
 	f.IntVar(&p.retries, "retries", -1, "how `often` a failed attempt is followed by another (default 5)")
 	f.Lookup("retries").DefValue = "0" // pflag hides it: the words say what holds
+	p.retry.flags(cmd)
 	f.StringToStringVar(&p.selector, "selector", nil, "run only on workers with this label: `KEY=VALUE`; repeatable")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
@@ -143,15 +144,9 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 			*given.to = new(job.Duration(given.d))
 		}
 	}
-	if cmd.Flags().Changed("retries") {
-		if p.retries < 0 || p.retries > job.MaxRetriesLimit {
-			return out, job.Invalid("--retries", "must be 0 to 1000", strconv.Itoa(p.retries))
-		}
-		out.Retry = &job.Retry{
-			MaxRetries: new(p.retries), Initial: job.Duration(2 * time.Second), Factor: 2, Cap: job.Duration(5 * time.Minute),
-		}
-	}
-	return out, nil
+	var err error
+	out.Retry, err = p.retry.rule(cmd, p.retries)
+	return out, err
 }
 
 // splitDash divides arguments at --. Cobra has removed it and tells where it was.
