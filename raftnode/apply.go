@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -45,8 +44,7 @@ type applier struct {
 	closed   bool           // entries are let through unapplied; the process is ending
 	restores int            // how often the state has been replaced
 	copying  sync.WaitGroup // checkpoints being made
-	copies   atomic.Int32   // the same, counted
-	pause    gauge          // seconds: the longest commit while there was one
+	pause    gauge          // seconds: the longest that apply stood still for one
 }
 
 // close waits until the state is neither changed nor copied any more, and keeps it
@@ -112,17 +110,8 @@ func (a *applier) apply(logs []*raft.Log, answers []any, events [][]fsm.Event) (
 		}
 		answers[i], events[i] = results, ev
 	}
-	a.commit(batch)
-	return 0, nil
-}
-
-// commit notes how long a commit takes while a checkpoint is made beside it.
-func (a *applier) commit(batch store.Batch) {
-	began, beside := time.Now(), a.copies.Load() > 0
 	batch.Commit()
-	if took := time.Since(began).Seconds(); (beside || a.copies.Load() > 0) && took > a.pause.get() {
-		a.pause.set(took)
-	}
+	return 0, nil
 }
 
 // end ends the process. Should fatal return, as it does in tests, nothing is
@@ -137,7 +126,9 @@ func (a *applier) end(code int, err error) error {
 // are applied, so it may hold later ones too. They are skipped when the log is
 // replayed over it, like all that a state has already.
 func (a *applier) Snapshot() (raft.FSMSnapshot, error) {
+	began := time.Now()
 	of, err := a.generation()
+	a.pause.set(max(a.pause.get(), time.Since(began).Seconds()))
 	return &checkpoint{a: a, of: of}, err
 }
 
@@ -160,7 +151,6 @@ func (a *applier) checkpoint(of int) (*store.Checkpoint, error) {
 		return nil, err
 	}
 	defer a.copying.Done()
-	defer a.copies.Add(-1)
 	cp, err := a.home.Checkpoint(func(r fsm.Reader) uint64 { return fsm.ReadInfo(r).Applied })
 	if err != nil {
 		return nil, err
@@ -181,7 +171,6 @@ func (a *applier) beginCopy(of int) error {
 		return errReplaced
 	}
 	a.copying.Add(1)
-	a.copies.Add(1)
 	return nil
 }
 

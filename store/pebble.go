@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,16 +25,42 @@ type engine struct {
 	closed  chan struct{}
 	err     error // of closing, set before closed is closed
 	spare   *writes
+	stalled time.Time     // since when commits wait for a flush; zero: they don't
+	stall   time.Duration // the longest that they have
 }
 
 // openEngine opens the state in dir, or creates it where opts.Create allows that.
 func openEngine(fs vfs.FS, dir string, opts Options) (*engine, error) {
 	opts = opts.withDefaults()
-	db, err := pebble.Open(dir, opts.engine(orderedFS{fs}))
+	e := &engine{opts: opts, closed: make(chan struct{})}
+	settings := opts.engine(orderedFS{fs})
+	settings.EventListener.WriteStallBegin = func(pebble.WriteStallBeginInfo) { e.noteStall(time.Now()) }
+	settings.EventListener.WriteStallEnd = func() { e.noteStall(time.Time{}) }
+	db, err := pebble.Open(dir, settings)
 	if err != nil {
 		return nil, fmt.Errorf("open state in %s: %w", dir, err)
 	}
-	return &engine{db: db, opts: opts, closed: make(chan struct{})}, nil
+	e.db = db
+	return e, nil
+}
+
+// noteStall notes that commits begin to wait, or with a zero time that they go on.
+func (e *engine) noteStall(since time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.stalled.IsZero() {
+		e.stall = max(e.stall, time.Since(e.stalled))
+	}
+	e.stalled = since
+}
+
+func (e *engine) longestStall() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stalled.IsZero() {
+		return e.stall
+	}
+	return max(e.stall, time.Since(e.stalled))
 }
 
 // View opens a reader of the state as of the last commit.
@@ -123,6 +150,8 @@ func (e *engine) Metrics() map[string]float64 {
 		"compactions":           float64(m.Compact.Count),
 		"flushes":               float64(m.Flush.Count),
 		"views":                 float64(m.Snapshots.Count),
+		// Apply stands still for so long where flushes and compactions don't keep up.
+		"stall_seconds_max": e.longestStall().Seconds(),
 	}
 }
 

@@ -52,12 +52,13 @@ func parseMetrics(r io.Reader) (map[string]float64, error) {
 
 // The servers' own figures that scenarios use.
 const (
-	metricSnapshots  = "axd_raft_snapshots_taken"
-	metricCheckpoint = "axd_raft_snapshot_pause_seconds_max"
+	metricSnapshots = "axd_raft_snapshots_taken"
+	metricPause     = "axd_raft_snapshot_pause_seconds_max"
+	metricStall     = "axd_store_stall_seconds_max"
 )
 
 // snapshotFigures adds up the snapshots of all servers since they started, and
-// finds the longest standstill that one caused.
+// finds the longest that apply stood still, for one or for the store.
 func (e *env) snapshotFigures(ctx context.Context) (taken int, standstill time.Duration, err error) {
 	for _, s := range e.cluster.Servers {
 		m, err := scrape(ctx, s.HTTP)
@@ -65,7 +66,7 @@ func (e *env) snapshotFigures(ctx context.Context) (taken int, standstill time.D
 			return 0, 0, err
 		}
 		taken += int(m[metricSnapshots])
-		standstill = max(standstill, time.Duration(m[metricCheckpoint]*float64(time.Second)))
+		standstill = max(standstill, time.Duration(max(m[metricPause], m[metricStall])*float64(time.Second)))
 	}
 	return taken, standstill, nil
 }
