@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/axd-project/axd/internal/timeslice"
 )
 
 // The exit codes that shells give a command that can't be run.
@@ -84,7 +86,8 @@ func fork(o *startOrder, group cgroup, out *outbox) (f forked, err error) {
 		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups}
 	}
 	group.join(attr.Sys)
-	pid, err := syscall.ForkExec(path, argv, attr)
+	var pid int
+	timeslice.Usual(func() { pid, err = syscall.ForkExec(path, argv, attr) })
 	if err != nil {
 		return f, errors.Join(explainStart(err, path, o.Dir), feed.Close(), outR.Close(), errR.Close(), pulse.close())
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/axd-project/axd/internal/timeslice"
 )
 
 const (
@@ -39,6 +41,7 @@ func SupervisorMain(ctx context.Context, args []string) int {
 
 func supervise(ctx context.Context, groups *cgroups) int {
 	defer groups.close()
+	timeslice.Shorten() // what it starts and kills is to start and die on time
 	// Orphans of commands come to this process instead of to init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintf(os.Stderr, "axd: supervisor: become the reaper of orphans: %v\n", err)

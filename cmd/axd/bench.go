@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/axd-project/axd/internal/bench"
+	"github.com/axd-project/axd/internal/timeslice"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/worker"
 )
@@ -166,6 +167,7 @@ func newBenchWorker() *cobra.Command {
 	f.StringVar(&handler, "handler", "", "")
 	log.flags(cmd, "warn")
 	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
+		timeslice.Shorten()
 		cfg.Version, cfg.DrainTime, cfg.Logger = version, time.Second, log.logger(cmd.ErrOrStderr())
 		return bench.ServeWorker(ctx, cfg, handler, os.Stdin, cmd.OutOrStdout())
 	})

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/internal/timeslice"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/server"
 	"github.com/axd-project/axd/worker"
@@ -50,6 +51,7 @@ Raft and gossip take the two ports after that of --http.`,
 	d.log.flags(cmd, "warn")
 	cmd.RunE = daemon(func(ctx context.Context, hurry <-chan struct{}) error {
 		tuneMemory()
+		timeslice.Shorten()
 		return d.run(ctx, hurry, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	})
 	return cmd

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axd-project/axd/internal/timeslice"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/server"
 )
@@ -45,6 +46,7 @@ differs from the others'; 75: a newer build is needed; 76, 77: restart it;
 	flags.add(cmd)
 	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
 		tuneMemory()
+		timeslice.Shorten()
 		if err := flags.complete(); err != nil {
 			return err
 		}

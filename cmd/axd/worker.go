@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/internal/timeslice"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/worker"
 )
@@ -47,6 +48,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	f.Var(&drain, "drain-time", "how long a stop waits for attempts")
 	log.flags(cmd, "info")
 	cmd.RunE = daemon(func(ctx context.Context, hurry <-chan struct{}) error {
+		timeslice.Shorten()
 		if len(cfg.Join) == 0 {
 			return usage("--join", "must name the gossip address of at least one server, such as 127.0.0.1:7482")
 		}

@@ -25,7 +25,7 @@ var imports = map[string][]string{
 	"client":    {"job"},
 	"api":       {"fsm", "job", "client"}, // client: it holds the JSON shapes that api serves
 	"server":    {"*"},
-	"cmd":       {"server", "worker", "client", "job", "internal/bench"},
+	"cmd":       {"server", "worker", "client", "job", "internal/bench", "internal/timeslice"},
 	"examples":  {"client", "worker", "job", "chaos/process"},
 	"internal":  {},
 
