@@ -116,7 +116,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.JobList{}, client.Worker{}, client.WorkerList{}, client.Server{}, client.Cluster{}, client.Stats{}, client.Problem{},
 		client.ProblemField{}, client.LogChunk{}, client.JoinRequest{}, client.RemoveRequest{}, client.TransferRequest{},
 		client.Transfer{}, client.ClusterCheck{}, client.ServerCheck{}, client.Restored{},
-		client.Alert{}, client.AlertList{}, client.AlertSummary{}, client.AckRequest{}, client.Breaker{}, client.BreakerList{}, job.Settings{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, job.NonRetryable{}, health{},
+		client.Alert{}, client.AlertList{}, client.AlertSummary{}, client.AckRequest{}, client.Breaker{}, client.BreakerList{}, job.Settings{}, job.Route{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, job.NonRetryable{}, health{},
 	}
 	names := map[string]bool{}
 	for _, shape := range shapes {

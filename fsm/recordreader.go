@@ -114,6 +114,8 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		r.tagged(&p.Retry)
 	case 's':
 		r.tagged(&p.Selector)
+	case 'w':
+		r.tagged(&p.Route)
 	case 'c':
 		r.tagged(&p.SuccessCodes)
 	case 'n':

@@ -212,6 +212,9 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	if len(p.Selector) > 0 {
 		w.tagged(c, 's', p.Selector)
 	}
+	if p.Route != nil {
+		w.tagged(c, 'w', p.Route)
+	}
 	if len(p.SuccessCodes) > 0 {
 		w.tagged(c, 'c', p.SuccessCodes)
 	}

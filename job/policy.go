@@ -45,6 +45,9 @@ func (p Policy) Merge(over Policy) Policy {
 	if len(over.SuccessCodes) > 0 {
 		p.SuccessCodes = over.SuccessCodes
 	}
+	if over.Route != nil {
+		p.Route = over.Route
+	}
 	if over.OnDisconnect != "" {
 		p.OnDisconnect = over.OnDisconnect
 	}
@@ -56,7 +59,7 @@ func (p Policy) Merge(over Policy) Policy {
 func (p Policy) PriorityOnly() bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil &&
 		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Retry == nil &&
-		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == ""
+		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil
 }
 
 // RetryOrDefault returns the retry rule with all its defaults filled in.

@@ -14,7 +14,7 @@ func full(n int) Policy {
 	return Policy{
 		App: "app" + string(rune('0'+n)), Owner: "owner" + string(rune('0'+n)), Priority: Priority(n),
 		Timeout: &d, Grace: &d, Retry: &Retry{MaxRetries: new(n)}, Selector: map[string]string{"n": string(rune('0' + n))},
-		QueueTimeout: &d, TotalTimeout: &d, HeartbeatTimeout: &d,
+		Route: &Route{Sticky: string(rune('0' + n))}, QueueTimeout: &d, TotalTimeout: &d, HeartbeatTimeout: &d,
 		SuccessCodes: []int{n}, OnDisconnect: OnDisconnect("mode" + string(rune('0'+n))),
 	}
 }

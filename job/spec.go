@@ -81,6 +81,7 @@ type Policy struct {
 	Selector     map[string]string `msgpack:"s,omitempty" json:"selector,omitempty"`      // labels that the worker must carry
 	SuccessCodes []int             `msgpack:"c,omitempty" json:"success_codes,omitempty"` // exit codes (default 0) or HTTP statuses (default 200-299)
 	OnDisconnect OnDisconnect      `msgpack:"n,omitempty" json:"on_disconnect,omitempty"`
+	Route        *Route            `msgpack:"w,omitempty" json:"route,omitempty"` // which workers beside the selector, and which of them
 }
 
 // Spec is a job's definition. Its namespace and name are the key it is kept under.

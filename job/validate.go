@@ -154,6 +154,11 @@ func (p Policy) Validate() *Error {
 	if e := ValidateLabels("selector", p.Selector); e != nil {
 		return e
 	}
+	if p.Route != nil {
+		if e := p.Route.Validate(); e != nil {
+			return e
+		}
+	}
 	switch p.OnDisconnect {
 	case "", DisconnectKill, DisconnectContinue:
 	default:

@@ -85,7 +85,7 @@ func (l *loop) rivals(p job.Priority) job.Priority {
 
 // armQueue assigns tasks of one queue while a worker that fits can take more.
 func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.AssignItem {
-	selector := parseLabels(q.shape.labels)
+	needs := l.needs(q.shape)
 	fraction := armFraction
 	if q.items[0].due < now+armUrgent {
 		fraction = maxArmed
@@ -93,22 +93,23 @@ func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.Assig
 	fresh := l.cfg.Mono() - armFresh
 	var candidates workerHeap
 	for _, w := range l.workers {
-		if w.present() && w.armRoom() > w.armBound()/fraction && w.fits(q.shape, selector, q.priority) && l.gates[workerGate(w.name)] == nil &&
+		if w.present() && w.armRoom() > w.armBound()/fraction && w.fits(q.shape, needs, q.priority) && l.gates[workerGate(w.name)] == nil &&
 			l.leases.renewedSince(boot{w.name, w.boot}, fresh) {
 			candidates = append(candidates, w)
 		}
 	}
 	heap.Init(&candidates)
 	for len(candidates) > 0 && q.Len() > 0 && len(items) < maxAssign {
-		w := candidates[0]
+		i := l.pick(q.shape, candidates)
+		w := candidates[i]
 		it := q.pop()
 		it.assigning = true
 		w.reserveArmed(it)
 		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
 		if w.armRoom() > 0 {
-			heap.Fix(&candidates, 0)
+			heap.Fix(&candidates, i)
 		} else {
-			heap.Pop(&candidates)
+			heap.Remove(&candidates, i)
 		}
 	}
 	return items

@@ -86,9 +86,9 @@ func (l *loop) barsAll(s shape, p job.Priority) bool {
 	if len(l.gates) == 0 {
 		return false
 	}
-	selector := parseLabels(s.labels)
+	needs := l.needs(s)
 	for _, w := range l.workers {
-		if w.present() && w.fits(s, selector, p) && !l.bars(w, s, false) {
+		if w.present() && w.fits(s, needs, p) && !l.bars(w, s, false) {
 			return false
 		}
 	}

@@ -307,9 +307,9 @@ func (l *loop) fitsAny(s shape, p job.Priority) bool {
 	if s.target != "" && l.targetRoom(s, 1) == 0 {
 		return false
 	}
-	selector := parseLabels(s.labels)
+	needs := l.needs(s)
 	for _, w := range l.workers {
-		if w.session != nil && !gone(w.session) && !w.draining && !w.lost && w.fits(s, selector, p) {
+		if w.session != nil && !gone(w.session) && !w.draining && !w.lost && w.fits(s, needs, p) {
 			return true
 		}
 	}
@@ -334,7 +334,10 @@ func (l *loop) retryUnfit(mayFit func(kind, job.Priority) bool) {
 
 // retryFitting is retryUnfit after a change of workers.
 func (l *loop) retryFitting() {
-	l.retryUnfit(func(k kind, p job.Priority) bool { return l.fitsAny(k.shape, p) })
+	if l.sticking { // their workers may have changed
+		l.reshape(func(q *queue, _ *item) bool { return q.shape.sticky })
+	}
+	l.retryUnfit(func(k kind, p job.Priority) bool { return k.shape.sticky || l.fitsAny(k.shape, p) })
 }
 
 // reload places a task by its record, after an assign of it failed.

@@ -48,10 +48,10 @@ type matching struct {
 }
 
 func (l *loop) matching(s shape, p job.Priority) (m matching) {
-	selector := parseLabels(s.labels)
+	needs := l.needs(s)
 	lacking := map[string]int{}
 	for _, w := range l.workers {
-		lacks := w.lacks(s, selector, p)
+		lacks := w.lacks(s, needs, p)
 		switch {
 		case !w.present() || !w.connected():
 			if len(lacks) == 0 {
@@ -81,17 +81,25 @@ func (l *loop) matching(s shape, p job.Priority) (m matching) {
 
 // lacks lists what a shape and priority ask for and the worker hasn't. What one offers that
 // never was connected to this leader isn't known, and not held against it.
-func (w *workerState) lacks(s shape, selector map[string]string, p job.Priority) (what []string) {
+func (w *workerState) lacks(s shape, n *needs, p job.Priority) (what []string) {
 	if w.offers != nil && !w.offers[s.offer] {
 		what = append(what, "offer "+s.offer)
 	}
 	if !w.priorities.has(p) {
 		what = append(what, "priority "+p.String())
 	}
-	for k, v := range selector {
+	for k, v := range n.selector {
 		if w.labels[k] != v {
 			what = append(what, "label "+k+"="+v)
 		}
+	}
+	for i := range n.require {
+		if !n.require[i].Holds(w.labels) {
+			what = append(what, "label "+n.require[i].Text)
+		}
+	}
+	if s.sticky && len(what) == 0 && s.worker != w.name {
+		what = append(what, "sticky to "+s.worker)
 	}
 	return what
 }
@@ -182,7 +190,7 @@ func (l *loop) ahead(q *asked, fit []*workerState) (n int, more bool) {
 			if looked++; looked > maxQueues {
 				return n, true
 			}
-			if q.goesFirst(queue.items[0]) && fitsOne(fit, s, p) {
+			if q.goesFirst(queue.items[0]) && l.fitsOne(fit, s, p) {
 				counted, cut := queue.before(q.goesFirst, maxAhead-n)
 				n, more = n+counted, more || cut
 			}
@@ -201,9 +209,9 @@ func (q *asked) goesFirst(it *item) bool {
 	return it.due <= q.now && (a < b || a == b && it.key().Compare(own.key()) < 0)
 }
 
-func fitsOne(workers []*workerState, s shape, p job.Priority) bool {
-	selector := parseLabels(s.labels)
-	return slices.ContainsFunc(workers, func(w *workerState) bool { return w.fits(s, selector, p) })
+func (l *loop) fitsOne(workers []*workerState, s shape, p job.Priority) bool {
+	needs := l.needs(s)
+	return slices.ContainsFunc(workers, func(w *workerState) bool { return w.fits(s, needs, p) })
 }
 
 // before counts the tasks of a queue that go first, at most limit.

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"container/heap"
-	"strings"
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
@@ -51,16 +50,17 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64)
 	candidates, strict := l.candidates(q.shape, q.priority, false)
 	first := level(q.priority, q.items[0].due, now)
 	for ; len(candidates) > 0 && q.Len() > 0 && room > 0 && level(q.priority, q.items[0].due, now) == first; room-- {
-		w := candidates[0]
+		i := l.pick(q.shape, candidates)
+		w := candidates[i]
 		it := q.pop()
 		it.assigning = true
 		w.reserve(it)
 		l.through(w, q.shape, it.ref)
 		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
 		if w.usable() && !(strict && l.bars(w, q.shape, false)) {
-			heap.Fix(&candidates, 0)
+			heap.Fix(&candidates, i)
 		} else {
-			heap.Pop(&candidates)
+			heap.Remove(&candidates, i)
 		}
 	}
 	return items, len(candidates) == 0
@@ -71,26 +71,14 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64)
 // only a probe may go to is none.
 func (l *loop) candidates(s shape, p job.Priority, sure bool) (candidates workerHeap, strict bool) {
 	strict = len(l.gates) > 0 && !l.barsAll(s, p)
-	selector := parseLabels(s.labels)
+	needs := l.needs(s)
 	for _, w := range l.workers {
-		if w.usable() && w.fits(s, selector, p) && !(strict && l.bars(w, s, sure)) {
+		if w.usable() && w.fits(s, needs, p) && !(strict && l.bars(w, s, sure)) {
 			candidates = append(candidates, w)
 		}
 	}
 	heap.Init(&candidates)
 	return candidates, strict
-}
-
-func parseLabels(s string) map[string]string {
-	if s == "" {
-		return nil
-	}
-	out := map[string]string{}
-	for pair := range strings.SplitSeq(s, ",") {
-		k, v, _ := strings.Cut(pair, "=")
-		out[k] = v
-	}
-	return out
 }
 
 // reserve takes a slot for an assign that is not yet committed.

@@ -115,6 +115,9 @@ func (l *loop) wantedShape(w *Wanted) (shape, job.Priority, bool) {
 		policy, offer = j.Spec.Policy.Merge(policy), j.Spec.Executor.Offer()
 	}
 	s := shape{offer: offer, labels: labelsKey(policy.Selector)}
+	if policy.Route != nil {
+		return s, 0, false // it goes through the queue
+	}
 	if len(l.gates) > 0 && !l.ungated(w, offer) {
 		return s, 0, false
 	}

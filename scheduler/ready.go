@@ -17,6 +17,12 @@ type shape struct {
 	// Of a task that a breaker concerns which isn't closed; see loop.gated.
 	job    jobKey
 	target string
+	// Of a task with a route: what it requires, each followed by a line feed, and how
+	// one is chosen. A sticky one goes to one worker; empty: none fits.
+	require  string
+	strategy job.RouteStrategy
+	sticky   bool
+	worker   string
 }
 
 // shape computes a task's shape from its record and its job's.
@@ -26,7 +32,11 @@ func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
 	if t.Job != "" {
 		offer = executor.Offer()
 	}
-	return l.gated(shape{offer: offer, labels: labelsKey(policy.Selector)}, r, t, &executor)
+	s := shape{offer: offer, labels: labelsKey(policy.Selector)}
+	if policy.Route != nil {
+		s = l.routed(s, policy.Route, t.Policy.Priority)
+	}
+	return l.gated(s, r, t, &executor)
 }
 
 func labelsKey(labels map[string]string) string {

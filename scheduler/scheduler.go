@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -165,6 +166,10 @@ type loop struct {
 	jobs     map[jobKey]*fsm.Job // nil entry: no such job
 
 	gates     map[fsm.BreakerKey]*gate
+	known     map[string]*needs // parsed, by labels and require of a shape
+	robin     map[shape]string  // whose turn it was, see pick
+	rng       *rand.Rand
+	sticking  bool // some task was sticky
 	settings  job.Settings
 	busySince int64 // by Config.Now; 0: it isn't
 
@@ -196,6 +201,8 @@ func (l *loop) recover() {
 	l.queues, l.upcoming = newReadyQueues(), newReadyQueues()
 	l.workers, l.outgoing = map[string]*workerState{}, nil
 	l.jobs = map[jobKey]*fsm.Job{}
+	l.known, l.robin, l.sticking = map[string]*needs{}, map[shape]string{}, false
+	l.rng = rand.New(rand.NewPCG(l.term, uint64(now))) //nolint:gosec // it spreads load
 	l.dirty = true
 	l.deadlinesFrom = 0
 

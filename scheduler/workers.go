@@ -91,12 +91,17 @@ func (l *loop) anyUsable() bool {
 }
 
 // fits reports whether the worker may run tasks of a shape and priority.
-func (w *workerState) fits(s shape, selector map[string]string, p job.Priority) bool {
-	if !w.offers[s.offer] || !w.priorities.has(p) {
+func (w *workerState) fits(s shape, n *needs, p job.Priority) bool {
+	if !w.offers[s.offer] || !w.priorities.has(p) || s.sticky && w.name != s.worker {
 		return false
 	}
-	for k, v := range selector {
+	for k, v := range n.selector {
 		if w.labels[k] != v {
+			return false
+		}
+	}
+	for i := range n.require {
+		if !n.require[i].Holds(w.labels) {
 			return false
 		}
 	}

@@ -34,7 +34,7 @@ func onlyFile(cmd *cobra.Command) error {
 	for _, name := range append([]string{
 		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
 		"queue-timeout", "total-timeout", "heartbeat-timeout",
-		"grace", "retries", "selector", "app", "owner", "cpu", "memory",
+		"grace", "retries", "selector", "require", "route", "sticky", "app", "owner", "cpu", "memory",
 	}, retryFlagNames...) {
 		if cmd.Flags().Changed(name) {
 			return job.Invalid("--"+name, "can't be combined with -f; set it in the file", "")

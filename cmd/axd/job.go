@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -163,6 +164,11 @@ func jobTable(t *table, j client.Job) {
 		t.pair("Retries", retries(j.RetryOrDefault()))
 	}
 	t.pair("Selector", labels(j.Selector))
+	if r := j.Route; r != nil {
+		t.pair("Requires", strings.Join(r.Require, ", "))
+		t.pair("Strategy", string(r.Strategy))
+		t.pair("Sticky", r.Sticky)
+	}
 	t.pair("Created", exact(j.CreatedAt))
 	t.pair("Updated", exact(j.UpdatedAt))
 	for _, state := range sorted(j.Tasks) {

@@ -104,6 +104,9 @@ type policy struct {
 	retries        int
 	retry          retryFlags
 	selector       map[string]string
+	require        []string
+	strategy       string
+	sticky         string
 	app, owner     string
 }
 
@@ -120,6 +123,10 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.Lookup("retries").DefValue = "0" // pflag hides it: the words say what holds
 	p.retry.flags(cmd)
 	f.StringToStringVar(&p.selector, "selector", nil, "run only on workers with this label: `KEY=VALUE`; repeatable")
+	f.StringArrayVar(&p.require, "require", nil, "run only on workers with such labels: `COMPARISON`, as 'cores >= 8'; repeatable")
+	f.StringVar(&p.strategy, "route", "", "the `strategy` among workers that fit: least_loaded (default), round_robin, random")
+	_ = cmd.RegisterFlagCompletionFunc("route", fixed("least_loaded", "round_robin", "random"))
+	f.StringVar(&p.sticky, "sticky", "", "run all tasks of this `key` on one worker, as long as it is there")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
 }
@@ -143,6 +150,9 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 		if cmd.Flags().Changed(given.flag) {
 			*given.to = new(job.Duration(given.d))
 		}
+	}
+	if len(p.require) > 0 || p.strategy != "" || p.sticky != "" {
+		out.Route = &job.Route{Require: p.require, Strategy: job.RouteStrategy(p.strategy), Sticky: p.sticky}
 	}
 	var err error
 	out.Retry, err = p.retry.rule(cmd, p.retries)
