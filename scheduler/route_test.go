@@ -164,3 +164,17 @@ func TestStickyTasksStayWithTheirWorker(t *testing.T) {
 		c.check()
 	})
 }
+
+func TestExplainNamesTheRequirementThatIsNotMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.fleet(3, 1, 0)
+		ref := c.submit(along(job.Route{Require: []string{"cores >= 2", "gpu"}}, 0))[0]
+		time.Sleep(time.Second)
+		r := c.only(ref, job.ReasonNoMatch)
+		if len(r.Unmet) != 2 || r.Unmet[0] != (job.Unmet{Constraint: "label gpu", Workers: 3}) ||
+			r.Unmet[1] != (job.Unmet{Constraint: "label cores >= 2", Workers: 1}) {
+			t.Errorf("unmet: %+v", r.Unmet)
+		}
+	})
+}
