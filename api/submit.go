@@ -36,7 +36,8 @@ func (a *api) submit(r *request) error {
 	if one.Err != nil {
 		return one.Err
 	}
-	task := a.showChanged(r.ctx, *one.Task)
+	task := showTask(*one.Task, a.backend.Now())
+	task.App, task.Owner, task.WorkerAddress = one.App, one.Owner, one.Address
 	task.Deduplicated = one.Deduplicated
 	location := "/v1/tasks/" + task.ID
 	if r.namespace != job.DefaultNamespace {

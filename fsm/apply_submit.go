@@ -26,7 +26,21 @@ func (a *apply) submit(c *Submit, placed []*Worker) Result {
 		}
 		results[i] = a.submitOne(c.Namespace, &c.Tasks[i], &tasks[i], w)
 	}
+	if len(results) == 1 && results[0].Task != nil {
+		a.annotate(&results[0])
+	}
 	return Result{Tasks: results}
+}
+
+// annotate adds what other records know of a task.
+func (a *apply) annotate(r *SubmitResult) {
+	policy := a.policy(r.Task)
+	r.App, r.Owner = policy.App, policy.Owner
+	if r.Task.Worker != "" {
+		if w, ok := a.worker(r.Task.Worker); ok {
+			r.Address = w.Address
+		}
+	}
 }
 
 // submitOne makes a task of a request, in t.

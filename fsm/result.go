@@ -25,6 +25,12 @@ type SubmitResult struct {
 	ID           job.ID     `msgpack:"i,omitempty"`
 	Task         *Task      `msgpack:"t,omitempty"` // EncodeResult keeps it only where one task was submitted
 	Deduplicated bool       `msgpack:"d,omitempty"`
+
+	// Where one task was created: what it leaves to its job, and where its worker
+	// is, so that the answer to its caller needs no look at the state.
+	App     string `msgpack:"A,omitempty"`
+	Owner   string `msgpack:"O,omitempty"`
+	Address string `msgpack:"W,omitempty"`
 }
 
 // AssignResult is the answer for one assigned task.

@@ -216,6 +216,9 @@ func (c *codec) appendSubmitResult(b []byte, s *SubmitResult, whole bool) []byte
 		w.b = c.appendTask(w.b, s.Task)
 	}
 	w.bool('d', s.Deduplicated)
+	w.str('A', s.App)
+	w.str('O', s.Owner)
+	w.str('W', s.Address)
 	return w.end()
 }
 
@@ -262,6 +265,12 @@ func (r *rowReader) submitResult(s *SubmitResult) {
 			r.task(s.Task)
 		case 'd':
 			s.Deduplicated = r.bool()
+		case 'A':
+			s.App = r.name()
+		case 'O':
+			s.Owner = r.name()
+		case 'W':
+			s.Address = r.name()
 		default:
 			r.fail()
 		}
