@@ -175,7 +175,9 @@ func (d *drill) load(c *client.Client) (stop func()) {
 	return stop
 }
 
-// settle wants every acknowledged task to have ended well, exactly once.
+// settle wants every acknowledged task to have ended well, and to have run once for
+// each attempt. One that was lost before its worker heard of it never ran: it cost a
+// retry all the same, since nobody can know.
 func (d *drill) settle(c *client.Client) {
 	d.t.Helper()
 	if len(d.acked) < 10 {
@@ -186,7 +188,7 @@ func (d *drill) settle(c *client.Client) {
 		if err != nil {
 			d.t.Fatalf("task %s: %v", id, err)
 		}
-		if n := lines(d.t, file); task.State != "success" || n != task.RetryCount+1 {
+		if n := lines(d.t, file); task.State != "success" || n < 1 || n > task.RetryCount+1 {
 			d.t.Errorf("task %s is %s after %d retries and ran %d times", id, task.State, task.RetryCount, n)
 		}
 	}
