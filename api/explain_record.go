@@ -15,10 +15,7 @@ func explainTimes(q *explaining) {
 	switch {
 	case t.State == job.Running:
 		r := job.Reason{Code: job.ReasonRunning, Worker: t.Worker, Since: t.Started, Text: "It is running on worker " + t.Worker + "."}
-		if limit := q.policy.TimeoutOrDefault(); limit > 0 && t.Started != 0 {
-			r.Until = t.Started + limit.Milliseconds()
-			r.Text = "It is running on worker " + t.Worker + ", which ends it after " + limit.String() + "."
-		}
+		q.limitRun(&r)
 		r.Next = "Follow its output: 'axd task logs $ID --follow'."
 		q.add(r)
 	case t.State != job.Pending || t.Due <= q.now:
@@ -92,7 +89,11 @@ func explainEnd(q *explaining) {
 			r.Text += " It never started."
 		}
 	case job.Failed, job.TimedOut:
-		q.failed(&r)
+		if r.Code = q.outOfTime(attempted, &last); r.Code != "" {
+			q.ranOut(&r)
+		} else {
+			q.failed(&r)
+		}
 	default:
 		r.Code = job.ReasonEnded
 		r.Text = "It ended: " + t.State.String() + "."

@@ -143,3 +143,26 @@ func TestExplainWithoutALeader(t *testing.T) {
 	rec := w.do("GET", "/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV/explain", "")
 	wantProblem(t, rec, http.StatusServiceUnavailable, job.CodeNoLeader, "") // another server may know it
 }
+
+func TestExplainTimeouts(t *testing.T) {
+	w := newWorld(t)
+	task := w.submitted(`{` + execTrue + `,"queue_timeout":"30s","total_timeout":"1h"}`)
+	if e := w.explain(task.ID); codesOf(e) != "deadline" || e.Reasons[0].Until.UnixMilli() != startOfTime+30_000 {
+		t.Errorf("%+v", e)
+	}
+	w.advance(31_000)
+	w.must(fsm.TimeOut{Term: 1, Tasks: []fsm.TaskVersion{{Ref: w.ref(task.ID), Version: w.version(task.ID)}}})
+	if e := w.explain(task.ID); codesOf(e) != "queue_timeout" || !strings.Contains(e.Reasons[0].Text, "never started") {
+		t.Errorf("%+v", e)
+	}
+	again := w.submitted(`{` + execTrue + `,"total_timeout":"1s","timeout":"900ms"}`)
+	attempt := w.assign(again.ID, "w1")
+	w.must(fsm.Started{AttemptRef: attempt, At: startOfTime + 31_000})
+	if e := w.explain(again.ID); codesOf(e) != "running" || e.Reasons[0].Until.UnixMilli() != startOfTime+31_900 {
+		t.Errorf("%+v", e)
+	}
+	w.must(fsm.Finished{AttemptRef: attempt, Result: fsm.AttemptResult{Outcome: job.OutcomeFailed, Error: "no luck"}})
+	if e := w.explain(again.ID); codesOf(e) != "total_timeout" || !strings.Contains(e.Reasons[0].Text, "no luck") {
+		t.Errorf("%+v", e)
+	}
+}

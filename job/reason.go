@@ -22,6 +22,8 @@ const (
 	ReasonLowSuspended  ReasonCode = "low_suspended"  // low priority waits while the cluster is busy
 	ReasonSlotsReserved ReasonCode = "slots_reserved" // what is free is kept for high priority
 
+	ReasonBreakerOpen ReasonCode = "breaker_open" // attempts failed in a row, at workers or at its HTTP target
+
 	ReasonNoWorker    ReasonCode = "no_worker"    // no worker takes work at all
 	ReasonNoMatch     ReasonCode = "no_match"     // the connected ones lack something that it asks for
 	ReasonWorkersAway ReasonCode = "workers_away" // those that match drain, are lost or aren't connected
@@ -42,20 +44,23 @@ const (
 	ReasonCancelled    ReasonCode = "cancelled"
 	ReasonRetriesSpent ReasonCode = "retries_spent" // the last attempt failed, and no retry was left
 	ReasonNoRetries    ReasonCode = "no_retries"    // it failed, and asked for none
+	ReasonQueueTimeout ReasonCode = "queue_timeout" // no worker took it in time
+	ReasonTotalTimeout ReasonCode = "total_timeout" // no time was left for another attempt
 	ReasonEnded        ReasonCode = "ended"         // in another way, as its state says
 
+	ReasonDeadline ReasonCode = "deadline"  // it ends if it still waits then
 	ReasonDiskFull ReasonCode = "disk_full" // servers take nothing new
 )
 
 // reasonOrder ranks reasons: what has to go away first comes first.
 var reasonOrder = []ReasonCode{
 	ReasonNoQuorum, ReasonNoLeader, ReasonLeaderSilent,
-	ReasonNotDue, ReasonRetrying, ReasonLowSuspended,
+	ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen,
 	ReasonNoWorker, ReasonNoMatch, ReasonWorkersAway, ReasonSlotsReserved, ReasonNoSlot, ReasonQueued,
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,
 	ReasonArmed, ReasonNotStarted, ReasonRunning, ReasonMoveTooLate,
-	ReasonSucceeded, ReasonCancelled, ReasonRetriesSpent, ReasonNoRetries, ReasonEnded,
-	ReasonDiskFull,
+	ReasonSucceeded, ReasonCancelled, ReasonRetriesSpent, ReasonNoRetries, ReasonQueueTimeout, ReasonTotalTimeout, ReasonEnded,
+	ReasonDeadline, ReasonDiskFull,
 }
 
 // ReasonTask stands in Reason.Next for the task's id.

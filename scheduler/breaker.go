@@ -28,6 +28,11 @@ func jobGate(w string, j jobKey) fsm.BreakerKey {
 	return fsm.BreakerKey{Kind: fsm.BreakerWorkerJob, Worker: w, Namespace: j.namespace, Job: j.name}
 }
 
+// gatesOf are the breakers between a worker and tasks of a shape.
+func gatesOf(w *workerState, s shape) []fsm.BreakerKey {
+	return []fsm.BreakerKey{workerGate(w.name), jobGate(w.name, s.job)}
+}
+
 func targetGate(target string) fsm.BreakerKey {
 	return fsm.BreakerKey{Kind: fsm.BreakerTarget, Target: target}
 }
@@ -72,7 +77,7 @@ func (l *loop) bars(w *workerState, s shape, sure bool) bool {
 		return false
 	}
 	now := l.cfg.Now()
-	for _, k := range []fsm.BreakerKey{workerGate(w.name), jobGate(w.name, s.job)} {
+	for _, k := range gatesOf(w, s) {
 		if g := l.gates[k]; g != nil && (sure || g.shut(now)) {
 			return true
 		}

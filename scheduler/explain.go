@@ -13,6 +13,7 @@ import (
 // nothing else was found. They are told in the order of job.SortReasons.
 var explainers = []func(*loop, *asked){
 	explainPriority,
+	explainBreakers,
 	explainWorkers,
 	explainAttempt,
 }

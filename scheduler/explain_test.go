@@ -253,3 +253,43 @@ func TestExplainWhatPriorityHoldsBack(t *testing.T) {
 		}
 	})
 }
+
+func TestExplainBreakers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("a", 4, 10*time.Millisecond)
+		w.fails = true
+		w.mustConnect()
+		down := job.TaskSpec{Executor: job.Executor{HTTP: &job.HTTP{URL: "http://down.example/x"}}}
+		c.stream(down, job.BreakerFailures, 20*time.Millisecond)
+		waits := c.submit(down)[0]
+		time.Sleep(time.Second)
+		r := c.only(waits, job.ReasonBreakerOpen)
+		if in := r.Until - time.Now().UnixMilli(); in < 20_000 || in > 30_000 || !strings.Contains(r.Text, "http://down.example") {
+			t.Errorf("%+v: in %d ms", r, in)
+		}
+	})
+}
+
+// Where a breaker keeps a task from one worker, the slots of the others count.
+func TestExplainABreakerOfAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.put("mail")
+		bad, good := c.worker("a", 4, 10*time.Millisecond), c.worker("b", 1, 0)
+		bad.fails = true
+		bad.mustConnect()
+		c.stream(job.TaskSpec{Job: "mail"}, job.BreakerFailures, 100*time.Millisecond)
+		good.mustConnect()
+		c.stream(job.TaskSpec{Job: "mail"}, 2, time.Second) // the first fills it
+		waits := c.submit(job.TaskSpec{Job: "mail"})[0]
+		time.Sleep(time.Second)
+		all := c.why(waits)
+		if r := all[job.ReasonBreakerOpen]; !strings.Contains(r.Text, "1 of 2 workers that match (a)") || r.Until == 0 {
+			t.Errorf("%+v", all)
+		}
+		if r := all[job.ReasonNoSlot]; r.Slots != 1 || len(all) != 2 {
+			t.Errorf("%+v", all)
+		}
+	})
+}

@@ -26,7 +26,7 @@ func explainWorkers(l *loop, q *asked) {
 	switch {
 	case len(m.fit) > 0:
 		if q.due() {
-			l.explainSlots(q, m.fit)
+			l.explainSlots(q, l.unbarred(q.shape, m.fit))
 		}
 	case m.present == 0 && len(m.away) == 0:
 		q.add(job.Reason{
@@ -149,6 +149,15 @@ func (w *workerState) absence() string {
 		return "is not connected"
 	}
 	return "drains"
+}
+
+// unbarred leaves workers out that breakers keep the tasks from, unless that is all.
+func (l *loop) unbarred(s shape, fit []*workerState) []*workerState {
+	barred := l.barred(s, fit)
+	if len(barred) == len(fit) {
+		return fit
+	}
+	return slices.DeleteFunc(slices.Clone(fit), func(w *workerState) bool { return slices.Contains(barred, w) })
 }
 
 // explainSlots tells how full the workers are that match, and what comes first.

@@ -231,8 +231,10 @@ type model struct {
 	armed  map[fsm.AttemptRef]*time.Timer // of held: not yet due
 	starts []start
 	kills  map[fsm.AttemptRef]KillReason
-	noSlot int // armed attempts given back since no slot was free
-	other  int // slots that the leader knows nothing of what fills them
+	link   *link
+	deaf   bool // what it is sent is lost on the way
+	noSlot int  // armed attempts given back since no slot was free
+	other  int  // slots that the leader knows nothing of what fills them
 }
 
 func (c *cluster) worker(name string, slots int, takes time.Duration) *model {
@@ -259,7 +261,8 @@ func (m *model) connect() error {
 	m.mu.Unlock()
 	sched := m.c.sched
 	sent := time.Now()
-	if _, err := sched.Attach(context.Background(), &link{m: m, gone: gone, sent: sent}, h); err != nil {
+	m.link = &link{m: m, gone: gone, sent: sent}
+	if _, err := sched.Attach(context.Background(), m.link, h); err != nil {
 		return err
 	}
 	m.renewed(sent)
@@ -391,6 +394,9 @@ func (k *link) Dispatch(_ uint64, items []Dispatch) {
 	m.renewed(k.sent) // a worker reads the welcome first
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.deaf {
+		return
+	}
 	for _, d := range items {
 		ref := fsm.AttemptRef{Ref: d.Task.Ref(), Token: d.Task.Token}
 		if m.past[ref] {

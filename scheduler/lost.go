@@ -74,16 +74,16 @@ func (l *loop) loseEnded(w *workerState, now int64, mono time.Duration) {
 			a.losing = true
 		}
 	}
-	l.proposeLost(w, lost, unstarted)
+	l.proposeLost(w, lost, unstarted, "worker "+w.name+" lost its lease")
 }
 
-func (l *loop) proposeLost(w *workerState, lost, unstarted []fsm.AttemptRef) {
+func (l *loop) proposeLost(w *workerState, lost, unstarted []fsm.AttemptRef, reason string) {
 	if len(lost)+len(unstarted) == 0 {
 		return
 	}
 	cmd := fsm.LoseAttempts{
 		Term: l.term, Attempts: lost, Unstarted: unstarted, Outcome: job.OutcomeLost,
-		Reason: "worker " + w.name + " lost its lease",
+		Reason: reason,
 	}
 	name := w.name
 	l.cfg.Log.ProposeAsync(cmd, func(res fsm.Result, err error) {

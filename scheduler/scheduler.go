@@ -72,6 +72,7 @@ type Scheduler struct {
 	roomy  atomic.Bool // some worker has a free slot
 	// lowSuspended: see watchBusy.
 	lowSuspended atomic.Bool
+	mended       atomic.Int64 // see patrol
 	// assignedTotal counts attempts since this process began.
 	assignedTotal atomic.Int64
 }

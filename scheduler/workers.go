@@ -51,6 +51,7 @@ type active struct {
 	running  bool
 	losing   bool          // a lose is proposed
 	sent     time.Duration // when it was last dispatched, by Mono
+	missing  time.Duration // when its worker declared first not to hold it, by Mono; 0: it holds it
 	reported int64         // when its worker declared first that it has ended, Unix ms; 0: it has not
 	backstop time.Duration // when to kill it, by Mono; 0: never
 	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:

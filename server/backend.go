@@ -101,6 +101,7 @@ func (s *Server) Metrics() map[string]float64 {
 	out := map[string]float64{
 		"scheduler_ready_tasks":    float64(s.sched.Ready()),
 		"scheduler_loaded_tasks":   float64(s.sched.Loaded()),
+		"scheduler_mended_total":   float64(s.sched.Mended()),
 		"scheduler_assigned_total": float64(s.sched.Assigned()),
 		"scheduler_low_suspended":  0,
 		"leader":                   0,

@@ -25,6 +25,8 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return s.onFinished(ctx, r)
 	case rpc.MethodWorkerGiveBack:
 		return s.onGiveBack(ctx, r)
+	case rpc.MethodWorkerDeclare:
+		return s.onDeclare(r)
 	case rpc.MethodPropose:
 		return s.onPropose(ctx, r)
 	case rpc.MethodReadIndex:

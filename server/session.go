@@ -182,12 +182,10 @@ func (s *Server) onHello(ctx context.Context, r *rpc.Request) (any, error) {
 			Name: h.Name, Boot: h.Boot, Address: h.Address, Slots: h.Slots, Labels: h.Labels, Version: h.Version,
 		},
 		Offers: h.Kinds,
+		Held:   heldBy(h.Held),
 	}
 	for _, p := range h.Priorities {
 		hello.Worker.Priorities = append(hello.Worker.Priorities, job.Priority(p))
-	}
-	for _, held := range h.Held {
-		hello.Held = append(hello.Held, scheduler.Held{AttemptRef: attemptRef(held.Ref), Attempt: held.Ref.Attempt, Finished: held.Finished})
 	}
 	sess := newSession(r.Conn, &h, s.clock.told)
 	ends := s.sessions.ended()

@@ -33,6 +33,7 @@ type leader struct {
 	started   chan rpc.StartedItem
 	finished  chan finish
 	giveBacks chan rpc.GiveBack
+	declared  chan rpc.Declare
 
 	mu           sync.Mutex
 	ttl          time.Duration
@@ -74,7 +75,7 @@ func newLeaderOn(t *testing.T, ln net.Listener) *leader {
 	l := &leader{
 		t: t, addr: ln.Addr().String(), term: 1, ttl: longTTL,
 		hellos: make(chan rpc.WorkerHello, 64), started: make(chan rpc.StartedItem, 64),
-		finished: make(chan finish, 1024), giveBacks: make(chan rpc.GiveBack, 64),
+		finished: make(chan finish, 1024), giveBacks: make(chan rpc.GiveBack, 64), declared: make(chan rpc.Declare),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	mux := rpc.NewMux(ln)
@@ -134,6 +135,14 @@ func (l *leader) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, err
 	case rpc.MethodWorkerFinished:
 		return l.onFinished(r)
+	case rpc.MethodWorkerDeclare:
+		var m rpc.Declare
+		err := r.Decode(&m)
+		select {
+		case l.declared <- m:
+		default: // nobody looks
+		}
+		return rpc.Empty{}, err
 	case rpc.MethodWorkerGiveBack:
 		var m rpc.GiveBack
 		err := r.Decode(&m)

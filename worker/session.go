@@ -311,6 +311,7 @@ func (s *session) run(ctx context.Context) {
 	defer stop()
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.deliver(ctx) })
+	delivery.Go(func() { s.declare(ctx) })
 	s.notifyStarted(s.w.table.starts())
 	err := s.beat(ctx)
 	if ctx.Err() == nil {

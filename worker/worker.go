@@ -108,6 +108,8 @@ type Worker struct {
 	terms   terms
 	heads   headRoom
 
+	declareEvery time.Duration // a test's is shorter
+
 	hurried   chan struct{} // closed by Hurry
 	hurryOnce sync.Once
 
@@ -133,6 +135,7 @@ func New(cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.Name),
 		boot: newBoot(), handlers: map[string]HandlerFunc{}, hurried: make(chan struct{}), injected: injected,
+		declareEvery: declareEvery,
 	}
 	w.table, w.watch.alarmAt = newTable(cfg.Slots), never
 	return w, nil
