@@ -74,7 +74,13 @@ func (b *batch) add(i int, raw []byte) *job.Error {
 	if err != nil {
 		return err.At(taskPlace(i))
 	}
-	size := len(raw) + taskOverhead
+	b.put(i, spec, len(raw))
+	return nil
+}
+
+// put puts a task into a chunk; bytes is the length of its JSON.
+func (b *batch) put(i int, spec job.TaskSpec, bytes int) {
+	size := bytes + taskOverhead
 	last := len(b.chunks) - 1
 	if last < 0 || len(b.chunks[last].tasks) == chunkTasks || b.chunks[last].bytes+size > chunkBytes {
 		b.chunks = append(b.chunks, chunk{})
@@ -82,7 +88,6 @@ func (b *batch) add(i int, raw []byte) *job.Error {
 	}
 	c := &b.chunks[last]
 	c.places, c.tasks, c.bytes = append(c.places, i), append(c.tasks, spec), c.bytes+size
-	return nil
 }
 
 // submitChunk proposes one chunk. Chunks go one after the other, so that the

@@ -148,7 +148,7 @@ func showReasons(found []job.Reason, id string) []client.Reason {
 		switch f.Code {
 		case job.ReasonNoSlot, job.ReasonQueued:
 			r.Ahead = new(f.Ahead)
-		case job.ReasonRetriesSpent, job.ReasonRetrying:
+		case job.ReasonRetriesSpent, job.ReasonRetrying, job.ReasonNotRetryable:
 			r.RetriesUsed = new(f.RetriesUsed)
 		}
 		for _, u := range f.Unmet {

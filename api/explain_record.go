@@ -92,7 +92,7 @@ func explainEnd(q *explaining) {
 		if r.Code = q.outOfTime(attempted, &last); r.Code != "" {
 			q.ranOut(&r)
 		} else {
-			q.failed(&r)
+			q.failed(&r, &last)
 		}
 	default:
 		r.Code = job.ReasonEnded
@@ -102,13 +102,22 @@ func explainEnd(q *explaining) {
 }
 
 // failed tells why no further attempt was made.
-func (q *explaining) failed(r *job.Reason) {
+func (q *explaining) failed(r *job.Reason, last *fsm.Attempt) {
 	t := &q.task
 	r.Text = fmt.Sprintf("Attempt %d ended: %s%s. ", t.Attempt, t.Error, q.exit(false))
 	r.Next = "See what it wrote: 'axd task logs $ID'."
 	if t.MaxRetries == 0 {
 		r.Code = job.ReasonNoRetries
 		r.Text += "It asks for no retries."
+		return
+	}
+	if t.Retries < t.MaxRetries {
+		r.Code = job.ReasonNotRetryable
+		r.Text += fmt.Sprintf("%d of %d retries are left, but its retry rule says (non_retryable) that another attempt would fail alike.",
+			t.MaxRetries-t.Retries, t.MaxRetries)
+		if last.Result.RetryMS < 0 {
+			r.Text = strings.Replace(r.Text, "its retry rule says (non_retryable)", "its worker says", 1)
+		}
 		return
 	}
 	r.Code = job.ReasonRetriesSpent

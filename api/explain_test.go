@@ -94,6 +94,21 @@ func TestExplainAfterAFailure(t *testing.T) {
 	}
 }
 
+func TestExplainWhatIsNotRetried(t *testing.T) {
+	w := newWorld(t)
+	code := 3
+	for want, result := range map[string]fsm.AttemptResult{
+		"retry rule says": {Outcome: job.OutcomeFailed, ExitCode: &code},
+		"worker says":     {Outcome: job.OutcomeFailed, Error: "no such customer", RetryMS: -1},
+	} {
+		task := w.submitted(`{` + execTrue + `,"retry":{"non_retryable":{"exit_codes":[3]}}}`)
+		w.must(fsm.Finished{AttemptRef: w.assign(task.ID, "w1"), Result: result})
+		if e := w.explain(task.ID); codesOf(e) != "non_retryable" || !strings.Contains(e.Reasons[0].Text, want) {
+			t.Errorf("%s: %+v", want, e)
+		}
+	}
+}
+
 func TestExplainEndsAndWishes(t *testing.T) {
 	w := newWorld(t)
 	good := w.submitted(`{` + execTrue + `}`)

@@ -24,6 +24,7 @@ var (
 // says both come from here.
 func routes() []route {
 	all := append(taskRoutes(), jobRoutes()...)
+	all = append(all, reconcileRoutes()...)
 	all = append(all, workerRoutes()...)
 	all = append(all, operationRoutes()...)
 	return append(all, serverRoutes()...)
@@ -80,6 +81,15 @@ func taskRoutes() []route {
 			body: client.RescheduleRequest{}, answer: client.Task{}, statuses: ok,
 		},
 	}
+}
+
+func reconcileRoutes() []route {
+	return []route{{
+		method: post, path: "/v1/reconcile", handle: (*api).reconcile,
+		summary: "Compare up to 1,000 idempotency keys and the states that the caller believes in with what is; with replay submit " +
+			"the tasks that are missing",
+		body: client.ReconcileRequest{}, limit: maxBatchBody, answer: client.ReconcileResponse{}, statuses: ok,
+	}}
 }
 
 func jobRoutes() []route {

@@ -110,7 +110,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 	w := newWorld(t)
 	doc := expect[document](w, http.StatusOK, "GET", "/v1/openapi.json", "")
 	shapes := []any{
-		client.Explanation{}, client.Reason{}, client.Unmet{},
+		client.Explanation{}, client.Reason{}, client.Unmet{}, client.ReconcileRequest{}, client.Believed{}, client.ReconcileResponse{}, client.Reconciled{},
 		client.SubmitRequest{}, client.BatchRequest{}, client.BatchResult{}, client.BatchResponse{}, client.Task{}, client.TaskList{},
 		client.Attempt{}, client.LateResult{}, client.AttemptList{}, client.RescheduleRequest{}, client.CancelRequest{}, client.Job{},
 		client.JobList{}, client.Worker{}, client.WorkerList{}, client.Server{}, client.Cluster{}, client.Stats{}, client.Problem{},

@@ -44,6 +44,7 @@ const (
 	ReasonCancelled    ReasonCode = "cancelled"
 	ReasonRetriesSpent ReasonCode = "retries_spent" // the last attempt failed, and no retry was left
 	ReasonNoRetries    ReasonCode = "no_retries"    // it failed, and asked for none
+	ReasonNotRetryable ReasonCode = "non_retryable" // it failed in a way that another attempt can't mend
 	ReasonQueueTimeout ReasonCode = "queue_timeout" // no worker took it in time
 	ReasonTotalTimeout ReasonCode = "total_timeout" // no time was left for another attempt
 	ReasonEnded        ReasonCode = "ended"         // in another way, as its state says
@@ -59,7 +60,7 @@ var reasonOrder = []ReasonCode{
 	ReasonNoWorker, ReasonNoMatch, ReasonWorkersAway, ReasonSlotsReserved, ReasonNoSlot, ReasonQueued,
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,
 	ReasonArmed, ReasonNotStarted, ReasonRunning, ReasonMoveTooLate,
-	ReasonSucceeded, ReasonCancelled, ReasonRetriesSpent, ReasonNoRetries, ReasonQueueTimeout, ReasonTotalTimeout, ReasonEnded,
+	ReasonSucceeded, ReasonCancelled, ReasonRetriesSpent, ReasonNoRetries, ReasonNotRetryable, ReasonQueueTimeout, ReasonTotalTimeout, ReasonEnded,
 	ReasonDeadline, ReasonDiskFull,
 }
 

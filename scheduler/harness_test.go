@@ -468,21 +468,6 @@ func (m *model) giveBack(ref fsm.AttemptRef, reason string) {
 	m.c.apply(fsm.GiveBack{Attempts: []fsm.AttemptRef{ref}, Reason: reason})
 }
 
-// Revoke implements Session.
-func (k *link) Revoke(attempts []Held) {
-	m := k.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, h := range attempts {
-		if t := m.armed[h.AttemptRef]; t != nil && t.Stop() {
-			delete(m.armed, h.AttemptRef)
-			delete(m.held, h.AttemptRef)
-			m.past[h.AttemptRef] = true
-			go m.giveBack(h.AttemptRef, "revoked")
-		}
-	}
-}
-
 func (m *model) finish(ref fsm.AttemptRef, outcome job.Outcome) {
 	m.mu.Lock()
 	_, held := m.held[ref]

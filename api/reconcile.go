@@ -1,0 +1,131 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+const maxReconcile = 1000 // keys of one request
+
+// reconcile compares what a caller believes with what is, and on request submits
+// what is missing.
+func (a *api) reconcile(r *request) error {
+	var in client.ReconcileRequest
+	if err := decode(r.body, &in); err != nil {
+		return err
+	}
+	if n := len(in.Tasks); n == 0 || n > maxReconcile {
+		return job.Invalid("tasks", "must hold 1 to "+strconv.Itoa(maxReconcile)+" keys", strconv.Itoa(n))
+	}
+	out := client.ReconcileResponse{Results: make([]client.Reconciled, len(in.Tasks))}
+	err := a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
+		now := a.backend.Now()
+		for i := range in.Tasks {
+			out.Results[i] = compare(v, r.namespace, &in.Tasks[i], i, now)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range out.Results {
+		switch out.Results[i].Verdict {
+		case client.ReconcileSame:
+			out.Same++
+		case client.ReconcileDiffers:
+			out.Differs++
+		case client.ReconcileMissing:
+			out.Missing++
+		}
+	}
+	if in.Replay {
+		a.submitMissing(r, in.Tasks, &out)
+	}
+	return write(r, http.StatusOK, out)
+}
+
+// compare looks what is of one key. What can't be right of its task is told
+// whether or not it is to be submitted.
+func compare(v fsm.Reader, namespace string, b *client.Believed, i int, now int64) client.Reconciled {
+	out := client.Reconciled{IdempotencyKey: b.IdempotencyKey}
+	if _, err := believed(b); err != nil {
+		p := problemOf(err.At(taskPlace(i)))
+		out.Error = &p
+		return out
+	}
+	t, ok := fsm.TaskOfKey(v, namespace, b.IdempotencyKey)
+	if !ok {
+		out.Verdict = client.ReconcileMissing
+		return out
+	}
+	out.ID, out.State = t.ID.String(), string(job.Show(t.State, t.Due, t.Retry, now))
+	out.Verdict = client.ReconcileDiffers
+	if b.State == "" || b.State == out.State || b.State == client.ReconcileOpen && !t.State.Terminal() {
+		out.Verdict = client.ReconcileSame
+	}
+	return out
+}
+
+// believed checks one entry and reads its task; nil: it has none.
+func believed(b *client.Believed) (*job.TaskSpec, *job.Error) {
+	switch n := len(b.IdempotencyKey); {
+	case n == 0 || n > job.MaxIdempotencyKey:
+		return nil, job.Invalid("idempotency_key", "must be 1 to "+strconv.Itoa(job.MaxIdempotencyKey)+" bytes", b.IdempotencyKey)
+	case b.State != "" && b.State != client.ReconcileOpen:
+		if _, _, err := job.ParseShown(b.State); err != nil {
+			return nil, job.Invalid("state", "must be a task's state, or open for one that has not ended", b.State)
+		}
+	}
+	if len(b.Task) == 0 || b.Task[0] == 'n' {
+		return nil, nil
+	}
+	if len(b.Task) > maxBody {
+		return nil, tooLarge("task", "must be at most "+strconv.Itoa(maxBody)+" bytes", strconv.Itoa(len(b.Task)))
+	}
+	var in client.SubmitRequest
+	if err := decodePart(b.Task, &in); err != nil {
+		return nil, err.At("task")
+	}
+	switch {
+	case in.IdempotencyKey != "" && in.IdempotencyKey != b.IdempotencyKey:
+		return nil, job.Invalid("task.idempotency_key", "must be the one beside the task, or absent", in.IdempotencyKey)
+	case in.IdempotencyPeriod != nil:
+		return nil, job.Invalid("task.idempotency_period", "must be absent: a key that holds within a period can't be reconciled",
+			in.IdempotencyPeriod.String())
+	}
+	spec, err := readTask(&in, b.IdempotencyKey)
+	if err != nil {
+		return nil, err.At("task")
+	}
+	return &spec, nil
+}
+
+// submitMissing submits what is missing and comes with a task. Should somebody else
+// have submitted it meanwhile, that one is told.
+func (a *api) submitMissing(r *request, tasks []client.Believed, out *client.ReconcileResponse) {
+	b := &batch{results: make([]client.BatchResult, len(tasks))}
+	for i := range out.Results {
+		if out.Results[i].Verdict != client.ReconcileMissing {
+			continue
+		}
+		if spec, err := believed(&tasks[i]); spec != nil && err == nil {
+			b.put(i, *spec, len(tasks[i].Task))
+		}
+	}
+	for i := range b.chunks {
+		a.submitChunk(r, b, &b.chunks[i])
+	}
+	for _, c := range b.chunks {
+		for _, i := range c.places {
+			one, result := &out.Results[i], b.results[i]
+			one.ID, one.Error = result.ID, result.Error
+			if one.Submitted = result.Error == nil; one.Submitted {
+				out.Submitted++
+			}
+		}
+	}
+}
