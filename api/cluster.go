@@ -64,6 +64,7 @@ func (a *api) getStats(r *request) error {
 	}
 	err := a.read(r, func(v fsm.Reader) error {
 		out.Tasks = showCounts(fsm.CountTasks(v, out.Namespace))
+		out.DeadLetters = fsm.CountDead(v, out.Namespace, "")
 		return eachWorker(v, func(w fsm.Worker) {
 			shown := a.describeWorker(v, w)
 			out.Workers[shown.State]++

@@ -59,6 +59,8 @@ func (a *api) getJob(r *request) error {
 		}
 		out = showJob(j)
 		out.Tasks = showCounts(fsm.CountJobTasks(v, r.namespace, name))
+		dead := fsm.CountDead(v, r.namespace, name)
+		out.DeadLetters = &dead
 		return nil
 	})
 	if err != nil {

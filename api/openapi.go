@@ -81,6 +81,7 @@ var paramSchemas = map[string]object{
 	"attempt":     {"type": "integer", "minimum": 1, "description": "default: the latest"},
 	"stream":      {"type": "string", "enum": []string{"stdout", "stderr"}, "description": "default: stdout, then stderr"},
 	"kind":        {"type": "string"},
+	"error":       {"type": "string", "description": "part of the last error's text"},
 	"subject":     {"type": "string"},
 }
 
@@ -265,6 +266,7 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 	reflect.TypeFor[job.Policy](): {
 		"success_codes":     "exit codes (default 0) or HTTP statuses (default 200 to 299)",
 		"on_disconnect":     "what a worker that lost the servers does: kill (default), or continue, which needs a timeout",
+		"on_exhausted":      "what becomes of a task that failed for good: dead_letter (default), or ignore",
 		"timeout":           "of one attempt; absent: no limit",
 		"queue_timeout":     "how long a due task may wait for a worker, before each attempt; absent: no limit",
 		"total_timeout":     "of all attempts together and the pauses between them, from when the task is first due; absent: no limit",
@@ -310,6 +312,8 @@ func ownSchema(t reflect.Type) object {
 		return object{"type": []string{"string", "number"}, "examples": []string{"additive", "full", "none", "25%"}}
 	case reflect.TypeFor[job.HTTPStatus]():
 		return object{"type": []string{"string", "integer"}, "examples": []string{"404", "4xx"}}
+	case reflect.TypeFor[job.OnExhausted]():
+		return object{"type": "string", "enum": []string{string(job.ExhaustedDeadLetter), string(job.ExhaustedIgnore)}}
 	case reflect.TypeFor[job.Code]():
 		return object{"type": "string", "enum": codes()}
 	}

@@ -26,6 +26,7 @@ func routes() []route {
 	all := append(taskRoutes(), jobRoutes()...)
 	all = append(all, reconcileRoutes()...)
 	all = append(all, workerRoutes()...)
+	all = append(all, deadLetterRoutes()...)
 	all = append(all, operationRoutes()...)
 	return append(all, serverRoutes()...)
 }

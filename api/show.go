@@ -88,6 +88,7 @@ func showTask(t fsm.Task, now int64) client.Task {
 		Armed:               t.State == job.Dispatched && t.Due > now,
 		RescheduleRequested: t.Wished(),
 		RescheduleTooLate:   t.TooLate,
+		DeadLetter:          t.Dead,
 
 		App:   t.Policy.App,
 		Owner: t.Policy.Owner,

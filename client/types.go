@@ -72,6 +72,7 @@ type Task struct {
 	// RescheduleTooLate: a requested move did not happen, since the attempt had started.
 	RescheduleTooLate bool            `json:"reschedule_too_late,omitempty"`
 	Deduplicated      bool            `json:"deduplicated,omitempty"` // in the answer of a submit
+	DeadLetter        bool            `json:"dead_letter,omitempty"`  // failed for good, and kept for a replay
 	App               string          `json:"app,omitempty"`
 	Owner             string          `json:"owner,omitempty"`
 	Payload           json.RawMessage `json:"payload,omitempty"` // shown for one task, not in lists
@@ -137,6 +138,8 @@ type Job struct {
 	CreatedAt *time.Time       `json:"created_at,omitempty"`
 	UpdatedAt *time.Time       `json:"updated_at,omitempty"`
 	Tasks     map[string]int64 `json:"tasks,omitempty"` // number by stored state; shown for one job
+	// DeadLetters is how many of its tasks wait for a replay or a discard; shown for one job.
+	DeadLetters *int64 `json:"dead_letters,omitempty"`
 }
 
 // JobList is a page of jobs.
@@ -251,8 +254,10 @@ type Stats struct {
 	Tasks     map[string]int64 `json:"tasks"`   // pending, dispatched, running, success, ...
 	Ready     int64            `json:"ready"`   // due and not yet assigned, by the leader; -1 unknown
 	Workers   map[string]int   `json:"workers"` // by state
-	Slots     int              `json:"slots"`
-	Busy      int              `json:"busy"`
+	// DeadLetters is how many tasks wait for a replay or a discard.
+	DeadLetters int64 `json:"dead_letters"`
+	Slots       int   `json:"slots"`
+	Busy        int   `json:"busy"`
 }
 
 // Problem is an RFC 9457 problem document.

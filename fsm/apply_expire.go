@@ -7,16 +7,18 @@ import (
 )
 
 // maxTaskRows is how many rows the deletion of one ended task may touch: the
-// task, its body, its rows by state, job and end, its idempotency key, and its
-// attempts.
-const maxTaskRows = 6 + MaxAttempts
+// task, its body, its rows by state, job and end (of a dead letter three), its
+// idempotency key, and its attempts.
+const maxTaskRows = 8 + MaxAttempts
 
 // expire deletes the tasks that ended before the limit, as far as maxFanOut rows
 // go, the alerts that nothing has changed for long, and moves the low marks up to
 // the first rows of the due index.
 func (a *apply) expire(c *Expire) Result {
 	var r Result
-	a.expireEnded(min(c.EndedBefore, a.now), maxFanOut, &r)
+	before := min(c.EndedBefore, a.now)
+	left := a.expireEnded(tableEnded, before, maxFanOut, &r)
+	a.expireEnded(tableDeadAge, min(before, a.now-DeadRetention), left, &r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)
@@ -24,11 +26,12 @@ func (a *apply) expire(c *Expire) Result {
 	return r
 }
 
-// expireEnded deletes ended tasks, the earliest first.
-func (a *apply) expireEnded(before int64, budget int, r *Result) {
+// expireEnded deletes the ended tasks of one table, the earliest first, and returns
+// how many rows of the budget are left.
+func (a *apply) expireEnded(table byte, before int64, budget int, r *Result) int {
 	var found []TaskRef
 	most := budget / 3 // a task has at least three rows: itself, by state, ended
-	a.tx.Ascend(key{tableEnded}, key{tableEnded}.time(before), func(k, _ []byte) bool {
+	a.tx.Ascend(key{table}, key{table}.time(before), func(k, _ []byte) bool {
 		if len(found) == most {
 			r.More = true
 			return false
@@ -41,7 +44,7 @@ func (a *apply) expireEnded(before int64, budget int, r *Result) {
 	for _, ref := range found {
 		if budget < maxTaskRows {
 			r.More = true
-			return
+			return budget
 		}
 		t, ok := a.task(ref)
 		if !ok {
@@ -50,6 +53,7 @@ func (a *apply) expireEnded(before int64, budget int, r *Result) {
 		budget -= a.deleteTask(t)
 		r.Deleted++
 	}
+	return budget
 }
 
 // deleteTask deletes all rows of an ended task and returns how many at most.
@@ -60,8 +64,13 @@ func (a *apply) deleteTask(t *Task) int {
 	a.delete(a.key)
 	a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
 	a.delete(a.key)
-	a.key = a.key.ended(t.retainFrom(), ref)
-	a.delete(a.key)
+	if t.Dead {
+		rows += 2
+		a.deleteDead(t)
+	} else {
+		a.key = a.key.ended(t.retainFrom(), ref)
+		a.delete(a.key)
+	}
 	if t.HasBody {
 		rows++
 		a.key = a.key.body(ref)

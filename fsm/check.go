@@ -32,6 +32,10 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableEnded, c.ended)
 	c.rows(tableUnique, c.unique)
 	c.rows(tableDeadlines, c.deadline)
+	c.rows(tableDead, c.dead)
+	c.rows(tableDeadByJob, c.deadByJob)
+	c.rows(tableDeadAge, c.deadAge)
+	c.rows(tableDeadActs, c.deadAct)
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableAlertAge, c.alertAge)
 	c.rows(tableBreakers, c.breaker)
@@ -211,7 +215,7 @@ func (c *checker) ended(k, _ []byte) {
 	at, ref := kr.time(), kr.ref()
 	c.want(kr.done(), "ended row %x: can't be read", k)
 	if t, ok := c.taskOf("ended row", ref); ok {
-		c.want(t.State.Terminal() && t.retainFrom() == at, "ended row of task %s at %d: the task is %v, ended %d", t.ID, at, t.State, t.Ended)
+		c.want(t.State.Terminal() && !t.Dead && t.retainFrom() == at, "ended row of task %s at %d: the task is %v, ended %d", t.ID, at, t.State, t.Ended)
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *checker) task(k, v []byte) {
 	}
 	if t.State.Terminal() {
 		c.want(c.has(key{}.byState(t.Namespace, t.State).id(t.ID)), "task %s: has no row by state %v", t.ID, t.State)
-		c.want(c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
+		c.want(t.Dead || c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
 	}
 	if t.HasBody {
 		c.want(len(t.Body) == 0 && c.has(key{}.body(ref)), "task %s: has no body of its own", t.ID)
@@ -36,6 +36,7 @@ func (c *checker) task(k, v []byte) {
 		c.want(ok && row.ID == t.ID, "task %s: key %q is live, and has no row for it", t.ID, t.IdempotencyKey)
 	}
 	c.claimsUnique(&t)
+	c.deadTask(&t)
 	if t.Job != "" {
 		c.want(c.has(key{}.byJob(t.Namespace, t.Job).id(t.ID)), "task %s: has no row by job %s", t.ID, t.Job)
 		c.want(t.State.Terminal() || c.has(key{}.job(t.Namespace, t.Job)), "task %s: %v, but job %s does not exist", t.ID, t.State, t.Job)

@@ -164,6 +164,10 @@ func newCommand(code Code) Command {
 		return &Checksum{}
 	case CodeDrainWorker:
 		return &DrainWorker{}
+	case CodeDeadLetters:
+		return &DeadLetters{}
+	case CodeContinueDead:
+		return &ContinueDead{}
 	case CodePutAlert:
 		return &PutAlert{}
 	case CodeEndAlert:

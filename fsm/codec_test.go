@@ -170,6 +170,7 @@ func everyCommand() []Command {
 		filled[Reschedule](), filled[RegisterWorker](), filled[WorkerState](), filled[ForgetWorker](),
 		filled[Expire](), filled[Checksum](), filled[DrainWorker](),
 		filled[SubmitNow](), filled[TimeOut](), filled[PutAlert](), filled[EndAlert](),
+		filled[DeadLetters](), filled[ContinueDead](),
 	}
 }
 

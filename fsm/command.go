@@ -28,6 +28,8 @@ const (
 	CodeEndAlert       Code = 21
 	CodeSubmitNow      Code = 24
 	CodeTimeOut        Code = 25
+	CodeDeadLetters    Code = 26
+	CodeContinueDead   Code = 27
 )
 
 // Command is one verb with its arguments. Commands are data: each is
@@ -235,6 +237,20 @@ type Expire struct {
 	EndedBefore int64 `msgpack:"e"` // ended tasks, Unix ms; alerts have AlertRetention
 }
 
+// DeadLetters replays or discards dead letters: the named ones, or without names
+// those that match. What goes beyond one command's rows goes on as a DeadAct.
+type DeadLetters struct {
+	Namespace string     `msgpack:"n"`
+	Replay    bool       `msgpack:"r,omitempty"` // else discard
+	IDs       []job.ID   `msgpack:"i,omitempty"` // at most MaxDeadIDs
+	Filter    DeadFilter `msgpack:"f"`
+}
+
+// ContinueDead goes on with a DeadAct.
+type ContinueDead struct {
+	ID job.ID `msgpack:"i"`
+}
+
 // PutAlert raises an alert: a new one, or once more the one of this kind and
 // subject.
 type PutAlert struct {
@@ -279,5 +295,7 @@ func (ForgetWorker) Code() Code   { return CodeForgetWorker }
 func (Expire) Code() Code         { return CodeExpire }
 func (Checksum) Code() Code       { return CodeChecksum }
 func (DrainWorker) Code() Code    { return CodeDrainWorker }
+func (DeadLetters) Code() Code    { return CodeDeadLetters }
+func (ContinueDead) Code() Code   { return CodeContinueDead }
 func (PutAlert) Code() Code       { return CodePutAlert }
 func (EndAlert) Code() Code       { return CodeEndAlert }

@@ -13,6 +13,10 @@ const (
 	countAll       byte = 'g'
 	countNamespace byte = 'n'
 	countJob       byte = 'j'
+
+	countDead          byte = 'd'
+	countDeadNamespace byte = 'e'
+	countDeadJob       byte = 'f'
 )
 
 // counter is a remembered row of tableCounters.

@@ -324,6 +324,10 @@ func (a *apply) command(c Command) Result {
 		return a.expire(c)
 	case *Checksum:
 		return a.checksum()
+	case *DeadLetters:
+		return a.deadLetters(c)
+	case *ContinueDead:
+		return a.continueDead(c)
 	case *PutAlert:
 		return a.putAlert(c)
 	case *EndAlert:

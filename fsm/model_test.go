@@ -451,6 +451,9 @@ func (m *model) reschedule(c Reschedule) mResult {
 func (m *model) expire(c Expire) mResult {
 	var r mResult
 	maps.DeleteFunc(m.tasks, func(_ job.ID, t *mTask) bool {
+		if t.state == job.Failed || t.state == job.TimedOut {
+			return false // a dead letter: the runs are shorter than its retention
+		}
 		if t.state.Terminal() && max(t.ended, t.keyExpiry) < min(c.EndedBefore, m.now) {
 			maps.DeleteFunc(m.keys, func(_ string, k mKey) bool { return k.id == t.id })
 			r.deleted++

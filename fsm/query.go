@@ -324,6 +324,9 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 	}
 	r.Ascend(key{tableEnded}, key{tableEnded}.time(min(endedBefore, now)), some)
 	if !found {
+		r.Ascend(key{tableDeadAge}, key{tableDeadAge}.time(min(endedBefore, now-DeadRetention)), some)
+	}
+	if !found {
 		r.Ascend(key{tableAlertAge}, key{tableAlertAge}.time(now-AlertRetention), some)
 	}
 	for _, p := range job.Priorities {

@@ -43,6 +43,8 @@ type Task struct {
 	QueueBy int64 `msgpack:"W,omitempty"` // until when a pending task must have been given to a worker
 	EndBy   int64 `msgpack:"T,omitempty"` // until when all attempts must be over
 
+	Dead bool `msgpack:"X,omitempty"` // a dead letter
+
 	// A Reschedule of an armed task waits here until its worker gives it back.
 	WantDue      int64        `msgpack:"u,omitempty"`
 	WantPriority job.Priority `msgpack:"P,omitempty"`

@@ -79,6 +79,8 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.WantPriority = r.priority()
 	case 'L':
 		t.TooLate = r.bool()
+	case 'X':
+		t.Dead = r.bool()
 	case 'W':
 		t.QueueBy = r.int()
 	case 'T':
@@ -120,6 +122,8 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		r.tagged(&p.SuccessCodes)
 	case 'n':
 		p.OnDisconnect = job.OnDisconnect(r.name())
+	case 'X':
+		p.OnExhausted = job.OnExhausted(r.name())
 	default:
 		r.fail()
 	}

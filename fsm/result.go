@@ -10,13 +10,14 @@ type Result struct {
 	Tasks []SubmitResult `msgpack:"t,omitempty"` // Submit: one per task, in order
 	// Assign: one per item, in order.
 	Assigned []AssignResult `msgpack:"a,omitempty"`
-	// GiveBack, LoseAttempts (Unstarted last), TimeOut: one per attempt or task, in order; nil where it took effect.
+	// DeadLetters by ids, GiveBack, LoseAttempts (Unstarted last), TimeOut: one per attempt or task, in order; nil where it took effect.
 	Attempts []*job.Error `msgpack:"A,omitempty"`
 	Task     *Task        `msgpack:"k,omitempty"` // the task after Started, Finished, Cancel, Reschedule
 	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version
 	Changed  bool         `msgpack:"c,omitempty"` // PutJob, DeleteJob, Configure, Checksum and the worker verbs: something was written
-	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted
-	More     bool         `msgpack:"m,omitempty"` // Expire: call again
+	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted; DeadLetters by a filter: tasks replayed or discarded
+	More     bool         `msgpack:"m,omitempty"` // Expire: call again; DeadLetters: it goes on by itself
+	Refused  int          `msgpack:"x,omitempty"` // DeadLetters: tasks that could not be replayed
 }
 
 // SubmitResult is the answer for one submitted task.

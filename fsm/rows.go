@@ -171,6 +171,7 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.int('u', t.WantDue)
 	w.uint('P', uint64(t.WantPriority))
 	w.bool('L', t.TooLate)
+	w.bool('X', t.Dead)
 	w.int('W', t.QueueBy)
 	w.int('T', t.EndBy)
 	return w.end()
@@ -192,6 +193,7 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	w.str('a', p.App)
 	w.str('o', p.Owner)
 	w.str('n', string(p.OnDisconnect))
+	w.str('X', string(p.OnExhausted))
 	if p.Timeout != nil {
 		w.tagged(c, 't', p.Timeout)
 	}

@@ -71,6 +71,8 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 		return Reschedule{
 			Ref: e.ref(f), Due: f.time("due"), Delay: f.duration("delay"), Now: f["now"] != "", Priority: e.priority(f),
 		}
+	case "replay-dead", "discard-dead", "continue-dead":
+		return e.deadCommand(verb, f)
 	case "expire":
 		return Expire{EndedBefore: e.now - f.duration("keep").Milliseconds()}
 	case "checksum":
@@ -131,7 +133,7 @@ func (e *scriptEnv) priority(f fields) (p job.Priority) {
 
 // policy has retries without jitter, so that the scripts show whole delays.
 func (e *scriptEnv) policy(f fields) job.Policy {
-	p := job.Policy{App: f["app"], Owner: f["owner"], Priority: e.priority(f)}
+	p := job.Policy{OnExhausted: job.OnExhausted(f["exhausted"]), App: f["app"], Owner: f["owner"], Priority: e.priority(f)}
 	for name, d := range map[string]**job.Duration{"queue": &p.QueueTimeout, "total": &p.TotalTimeout} {
 		if f[name] != "" {
 			*d = new(f.duration(name))
@@ -280,8 +282,11 @@ func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
 		e.showTask(b, r.Task)
 	case r.Version != 0:
 		fmt.Fprintf(b, "version %d, changed %v\n", r.Version, r.Changed)
-	case r.Deleted != 0 || r.More:
+	case r.Deleted != 0 || r.More || r.Refused != 0:
 		fmt.Fprintf(b, "deleted %d, more %v\n", r.Deleted, r.More)
+		if r.Refused != 0 {
+			fmt.Fprintf(b, "refused %d\n", r.Refused)
+		}
 	default:
 		fmt.Fprintf(b, "changed %v\n", r.Changed)
 	}
@@ -474,6 +479,9 @@ func (e *scriptEnv) describe(k []byte) string {
 		at := r.time()
 		ref := r.ref()
 		return fmt.Sprintf("deadline %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
+	}
+	if out, ok := e.describeDead(k); ok {
+		return out
 	}
 	if out, ok := e.describeAlert(k); ok {
 		return out

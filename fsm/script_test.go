@@ -292,6 +292,8 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 		i := ReadInfo(e.tx)
 		fmt.Fprintf(&b, "cluster %q level %d format %d applied %d clock %s epoch %d\n",
 			i.ClusterID, i.FeatureLevel, i.Format, i.Applied, e.at(i.Clock), i.RestoreEpoch)
+	case "dead":
+		e.listDead(&b, f)
 	case "alerts":
 		e.showAlerts(&b, f)
 	case "dump":

@@ -37,6 +37,7 @@ const (
 	//   'g', state                  of all namespaces
 	//   'n', namespace, state       of a namespace
 	//   'j', namespace, job, state  of a job
+	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job.
 	// A count of zero has no row.
 	tableCounters byte = 0x09
 	// tableAttempts: namespace, id, number (4) → Attempt; the last MaxAttempts
@@ -51,8 +52,8 @@ const (
 	// expiry (8, Unix ms). The row goes with its task, or when another task claims
 	// the key after its expiry.
 	tableKeys byte = 0x0d
-	// tableEnded: time (8), namespace, id → empty. Exactly the terminal tasks, at
-	// the later of when they ended and when their idempotency key expires, so that
+	// tableEnded: time (8), namespace, id → empty. Exactly the terminal tasks but
+	// dead letters, at the later of when they ended and when their idempotency key expires, so that
 	// a task outlives its key and a repeated submit finds it.
 	tableEnded byte = 0x0e
 	// tableDeadlines: time (8), namespace, id → empty. Exactly the pending tasks
@@ -69,6 +70,15 @@ const (
 
 	// tableBreakers: kind, worker, namespace, job, target → Breaker; at most MaxBreakers.
 	tableBreakers byte = 0x28
+	// tableDead: namespace, end (8, Unix ms), id → empty. Exactly the dead letters.
+	tableDead byte = 0x20
+	// tableDeadByJob: namespace, job, end (8), id → empty. Those that are of a job.
+	tableDeadByJob byte = 0x21
+	// tableDeadAge: time (8), namespace, id → empty. The dead letters, at the begin
+	// of their retention; they have no row in tableEnded.
+	tableDeadAge byte = 0x22
+	// tableDeadActs: id → DeadAct, of those that go on; at most maxDeadActs.
+	tableDeadActs byte = 0x23
 )
 
 // The rows of tableMeta.
@@ -162,6 +172,15 @@ func (k key) ended(at int64, r TaskRef) key {
 func (k key) deadline(at int64, r TaskRef) key {
 	return k.table(tableDeadlines).time(at).ref(r)
 }
+
+func (k key) dead(namespace string) key { return k.table(tableDead).name(namespace) }
+
+func (k key) deadByJob(namespace, name string) key {
+	return k.table(tableDeadByJob).name(namespace).name(name)
+}
+
+func (k key) deadAge(at int64, r TaskRef) key { return k.table(tableDeadAge).time(at).ref(r) }
+func (k key) deadAct(id job.ID) key           { return k.table(tableDeadActs).id(id) }
 
 func (k key) alert(kind, subject string) key {
 	return k.table(tableAlerts).name(kind).name(subject)

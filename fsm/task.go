@@ -57,6 +57,10 @@ func stale(field, rule, value string) *job.Error {
 // the verb that gives an attempt, and deleted here.
 func (a *apply) write(old, t *Task) {
 	t.Version++
+	ended := t.State.Terminal() && old != nil && !old.State.Terminal()
+	if ended {
+		a.bury(t)
+	}
 	ref := t.Ref()
 	a.key = a.key.task(ref)
 	a.value = a.codec.appendTask(a.value[:0], t)
@@ -84,10 +88,18 @@ func (a *apply) write(old, t *Task) {
 		a.key = a.key.active(old.Worker, ref)
 		a.delete(a.key)
 	}
-	if t.State.Terminal() && !old.State.Terminal() {
+	if old.State.Terminal() && !t.State.Terminal() {
+		a.key = a.key.byState(old.Namespace, old.State).id(old.ID)
+		a.delete(a.key)
+	}
+	if ended {
 		a.freeUnique(t)
 		a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
 		a.set(a.key, nil)
+		if t.Dead {
+			a.putDead(t)
+			return
+		}
 		a.key = a.key.ended(t.retainFrom(), ref)
 		a.set(a.key, nil)
 	}

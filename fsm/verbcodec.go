@@ -199,6 +199,7 @@ func (c *codec) appendResult(b []byte, res *Result) []byte {
 	w.bool('c', res.Changed)
 	w.int('d', int64(res.Deleted))
 	w.bool('m', res.More)
+	w.int('x', int64(res.Refused))
 	return w.end()
 }
 
@@ -247,6 +248,8 @@ func (r *rowReader) result(res *Result) {
 			res.Deleted = int(r.int())
 		case 'm':
 			res.More = r.bool()
+		case 'x':
+			res.Refused = int(r.int())
 		default:
 			r.fail()
 		}

@@ -51,6 +51,9 @@ func (p Policy) Merge(over Policy) Policy {
 	if over.OnDisconnect != "" {
 		p.OnDisconnect = over.OnDisconnect
 	}
+	if over.OnExhausted != "" {
+		p.OnExhausted = over.OnExhausted
+	}
 	return p
 }
 
@@ -59,7 +62,7 @@ func (p Policy) Merge(over Policy) Policy {
 func (p Policy) PriorityOnly() bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil &&
 		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Retry == nil &&
-		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil
+		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil && p.OnExhausted == ""
 }
 
 // RetryOrDefault returns the retry rule with all its defaults filled in.
@@ -117,6 +120,14 @@ func (p Policy) PriorityOrDefault() Priority {
 		return Normal
 	}
 	return p.Priority
+}
+
+// OnExhaustedOrDefault returns what becomes of a task that has failed for good.
+func (p Policy) OnExhaustedOrDefault() OnExhausted {
+	if p.OnExhausted == "" {
+		return ExhaustedDeadLetter
+	}
+	return p.OnExhausted
 }
 
 // OnDisconnectOrDefault returns what a worker that lost its lease does.

@@ -63,6 +63,15 @@ const (
 	DisconnectContinue OnDisconnect = "continue" // let it run; needs a time-out
 )
 
+// OnExhausted tells what becomes of a task that has failed for good.
+type OnExhausted string
+
+// The choices of OnExhausted. The empty string means ExhaustedDeadLetter.
+const (
+	ExhaustedDeadLetter OnExhausted = "dead_letter" // it is kept until somebody replays or discards it
+	ExhaustedIgnore     OnExhausted = "ignore"      // it goes as every ended task
+)
+
 // Policy is what a job says and a single task may say otherwise. A nil or empty
 // field is unset.
 type Policy struct {
@@ -82,6 +91,7 @@ type Policy struct {
 	SuccessCodes []int             `msgpack:"c,omitempty" json:"success_codes,omitempty"` // exit codes (default 0) or HTTP statuses (default 200-299)
 	OnDisconnect OnDisconnect      `msgpack:"n,omitempty" json:"on_disconnect,omitempty"`
 	Route        *Route            `msgpack:"w,omitempty" json:"route,omitempty"` // which workers beside the selector, and which of them
+	OnExhausted  OnExhausted       `msgpack:"X,omitempty" json:"on_exhausted,omitempty"`
 }
 
 // Spec is a job's definition. Its namespace and name are the key it is kept under.

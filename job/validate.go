@@ -159,6 +159,11 @@ func (p Policy) Validate() *Error {
 			return e
 		}
 	}
+	switch p.OnExhausted {
+	case "", ExhaustedDeadLetter, ExhaustedIgnore:
+	default:
+		return Invalid("on_exhausted", "must be dead_letter or ignore", string(p.OnExhausted))
+	}
 	switch p.OnDisconnect {
 	case "", DisconnectKill, DisconnectContinue:
 	default:

@@ -185,6 +185,7 @@ type loop struct {
 	// deadlinesFrom: no pending task has a deadline before it, Unix ms.
 	deadlinesFrom int64
 	timingOut     bool // a time-out of tasks is proposed
+	actingOnDead  bool // a part of an act on dead letters is proposed
 }
 
 type jobKey struct{ namespace, name string }
@@ -305,6 +306,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.expireLeases(now, mono)
 	l.backstop(mono)
 	l.timeOut(now)
+	l.actOnDead()
 	l.redispatch(mono)
 	l.trimUnfit()
 	l.watchBusy(now)

@@ -90,6 +90,7 @@ func newStats() *cobra.Command {
 			for _, state := range sorted(s.Tasks) {
 				t.row("Tasks "+state, strconv.FormatInt(s.Tasks[state], 10))
 			}
+			t.row("Dead letters", strconv.FormatInt(s.DeadLetters, 10))
 			if s.Ready >= 0 {
 				t.row("Due, not assigned", strconv.FormatInt(s.Ready, 10))
 			}

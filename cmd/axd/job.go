@@ -163,6 +163,7 @@ func jobTable(t *table, j client.Job) {
 	if j.Retry != nil {
 		t.pair("Retries", retries(j.RetryOrDefault()))
 	}
+	t.pair("On exhausted", string(j.OnExhausted))
 	t.pair("Selector", labels(j.Selector))
 	if r := j.Route; r != nil {
 		t.pair("Requires", strings.Join(r.Require, ", "))
@@ -173,6 +174,9 @@ func jobTable(t *table, j client.Job) {
 	t.pair("Updated", exact(j.UpdatedAt))
 	for _, state := range sorted(j.Tasks) {
 		t.pair("Tasks "+state, strconv.FormatInt(j.Tasks[state], 10))
+	}
+	if j.DeadLetters != nil {
+		t.pair("Dead letters", strconv.FormatInt(*j.DeadLetters, 10))
 	}
 }
 

@@ -18,7 +18,7 @@ type retryFlags struct {
 	statuses, errors []string
 }
 
-var retryFlagNames = []string{"retry-strategy", "retry-delay", "retry-cap", "retry-jitter", "no-retry-exit", "no-retry-status", "no-retry-error"}
+var retryFlagNames = []string{"retry-strategy", "retry-delay", "retry-cap", "retry-jitter", "no-retry-exit", "no-retry-status", "no-retry-error", "on-exhausted"}
 
 func (r *retryFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -40,7 +40,7 @@ func (r *retryFlags) rule(cmd *cobra.Command, retries int) (*job.Retry, error) {
 	}
 	some := given("retries")
 	for _, name := range retryFlagNames {
-		some = some || given(name)
+		some = some || name != "on-exhausted" && given(name)
 	}
 	if !some {
 		return nil, nil
