@@ -266,6 +266,7 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 	reflect.TypeFor[job.Policy](): {
 		"success_codes":     "exit codes (default 0) or HTTP statuses (default 200 to 299)",
 		"on_disconnect":     "what a worker that lost the servers does: kill (default), or continue, which needs a timeout",
+		"compensation":      "the job to run when the task has failed for good; its payload tells of the failure",
 		"on_exhausted":      "what becomes of a task that failed for good: dead_letter (default), or ignore",
 		"timeout":           "of one attempt; absent: no limit",
 		"queue_timeout":     "how long a due task may wait for a worker, before each attempt; absent: no limit",

@@ -93,6 +93,12 @@ func showTask(t fsm.Task, now int64) client.Task {
 		App:   t.Policy.App,
 		Owner: t.Policy.Owner,
 	}
+	if !t.Compensates.IsZero() {
+		out.Compensates = t.Compensates.String()
+	}
+	if !t.CompensatedBy.IsZero() {
+		out.CompensatedBy = t.CompensatedBy.String()
+	}
 	if t.Started != 0 && t.Ended != 0 {
 		d := job.Duration(time.Duration(t.Ended-t.Started) * time.Millisecond)
 		out.Duration = &d

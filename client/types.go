@@ -71,8 +71,10 @@ type Task struct {
 	RescheduleRequested bool `json:"reschedule_requested,omitempty"`
 	// RescheduleTooLate: a requested move did not happen, since the attempt had started.
 	RescheduleTooLate bool            `json:"reschedule_too_late,omitempty"`
-	Deduplicated      bool            `json:"deduplicated,omitempty"` // in the answer of a submit
-	DeadLetter        bool            `json:"dead_letter,omitempty"`  // failed for good, and kept for a replay
+	Deduplicated      bool            `json:"deduplicated,omitempty"`   // in the answer of a submit
+	DeadLetter        bool            `json:"dead_letter,omitempty"`    // failed for good, and kept for a replay
+	Compensates       string          `json:"compensates,omitempty"`    // the failed task that this one makes good for
+	CompensatedBy     string          `json:"compensated_by,omitempty"` // the task that makes good for this one
 	App               string          `json:"app,omitempty"`
 	Owner             string          `json:"owner,omitempty"`
 	Payload           json.RawMessage `json:"payload,omitempty"` // shown for one task, not in lists

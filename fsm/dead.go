@@ -44,12 +44,18 @@ type DeadAct struct {
 // deadFrom is when the retention of a dead letter begins; it outlives its key.
 func (t *Task) deadFrom() int64 { return max(t.Ended, t.KeyExpiry-DeadRetention) }
 
-// bury decides whether a task that ends becomes a dead letter.
-func (a *apply) bury(t *Task) {
-	if t.State == job.Failed || t.State == job.TimedOut {
-		policy := a.policy(t)
-		t.Dead = policy.OnExhaustedOrDefault() == job.ExhaustedDeadLetter
+// bury decides whether a task that ends becomes a dead letter, and returns the task
+// that is to make good for it, if its policy asks for one.
+func (a *apply) bury(t *Task) (next *Task) {
+	if t.State != job.Failed && t.State != job.TimedOut {
+		return nil
 	}
+	policy := a.policy(t)
+	t.Dead = policy.OnExhaustedOrDefault() == job.ExhaustedDeadLetter
+	if policy.Compensation != "" {
+		next = a.compensate(t, policy.Compensation)
+	}
+	return next
 }
 
 // putDead writes the rows of a dead letter.
@@ -249,6 +255,7 @@ func (a *apply) replayDead(old *Task) *job.Error {
 	}
 	policy := a.policy(t)
 	t.Dead, t.State, t.Ended, t.Retries, t.TooLate = false, job.Pending, 0, 0, false
+	t.CompensatedBy = job.ID{}
 	t.Due, t.MaxRetries = a.now, policy.RetryOrDefault().Max()
 	t.QueueBy, t.EndBy = 0, 0
 	t.limit(&policy)

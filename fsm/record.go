@@ -43,7 +43,9 @@ type Task struct {
 	QueueBy int64 `msgpack:"W,omitempty"` // until when a pending task must have been given to a worker
 	EndBy   int64 `msgpack:"T,omitempty"` // until when all attempts must be over
 
-	Dead bool `msgpack:"X,omitempty"` // a dead letter
+	Dead          bool   `msgpack:"X,omitempty"` // a dead letter
+	Compensates   job.ID `msgpack:"C,omitempty"` // the failed task that it makes good for
+	CompensatedBy job.ID `msgpack:"Z,omitempty"` // the task that makes good for it
 
 	// A Reschedule of an armed task waits here until its worker gives it back.
 	WantDue      int64        `msgpack:"u,omitempty"`

@@ -81,6 +81,10 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.TooLate = r.bool()
 	case 'X':
 		t.Dead = r.bool()
+	case 'C':
+		t.Compensates = r.id()
+	case 'Z':
+		t.CompensatedBy = r.id()
 	case 'W':
 		t.QueueBy = r.int()
 	case 'T':
@@ -124,6 +128,8 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		p.OnDisconnect = job.OnDisconnect(r.name())
 	case 'X':
 		p.OnExhausted = job.OnExhausted(r.name())
+	case 'C':
+		p.Compensation = r.name()
 	default:
 		r.fail()
 	}

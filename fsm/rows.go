@@ -78,6 +78,13 @@ func (w *rowWriter) intPtr(name byte, v *int) {
 	}
 }
 
+func (w *rowWriter) id(name byte, id job.ID) {
+	if !id.IsZero() {
+		w.field(name)
+		w.b = appendBytes(w.b, id[:])
+	}
+}
+
 func (w *rowWriter) token(name byte, t job.Token) {
 	if !t.IsZero() {
 		w.field(name)
@@ -172,6 +179,8 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.uint('P', uint64(t.WantPriority))
 	w.bool('L', t.TooLate)
 	w.bool('X', t.Dead)
+	w.id('C', t.Compensates)
+	w.id('Z', t.CompensatedBy)
 	w.int('W', t.QueueBy)
 	w.int('T', t.EndBy)
 	return w.end()
@@ -194,6 +203,7 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	w.str('o', p.Owner)
 	w.str('n', string(p.OnDisconnect))
 	w.str('X', string(p.OnExhausted))
+	w.str('C', p.Compensation)
 	if p.Timeout != nil {
 		w.tagged(c, 't', p.Timeout)
 	}

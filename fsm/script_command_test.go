@@ -133,7 +133,7 @@ func (e *scriptEnv) priority(f fields) (p job.Priority) {
 
 // policy has retries without jitter, so that the scripts show whole delays.
 func (e *scriptEnv) policy(f fields) job.Policy {
-	p := job.Policy{OnExhausted: job.OnExhausted(f["exhausted"]), App: f["app"], Owner: f["owner"], Priority: e.priority(f)}
+	p := job.Policy{OnExhausted: job.OnExhausted(f["exhausted"]), Compensation: f["compensation"], App: f["app"], Owner: f["owner"], Priority: e.priority(f)}
 	for name, d := range map[string]**job.Duration{"queue": &p.QueueTimeout, "total": &p.TotalTimeout} {
 		if f[name] != "" {
 			*d = new(f.duration(name))
@@ -337,6 +337,7 @@ func (e *scriptEnv) showTask(b *strings.Builder, t *Task) {
 	add(t.WantDue != 0, "wanted at %s", e.at(t.WantDue))
 	add(t.WantPriority != 0, "wanted %s", t.WantPriority)
 	add(t.TooLate, "too-late")
+	b.WriteString(e.compensations(t))
 	add(t.QueueBy != 0, "queue by %s", e.at(t.QueueBy))
 	add(t.EndBy != 0, "end by %s", e.at(t.EndBy))
 	if t.ExitCode != nil {

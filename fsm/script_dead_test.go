@@ -43,3 +43,13 @@ func (e *scriptEnv) describeDead(k []byte) (string, bool) {
 	}
 	return "", false
 }
+
+func (e *scriptEnv) compensations(t *Task) (s string) {
+	if !t.CompensatedBy.IsZero() {
+		s += " compensated-by " + e.name(t.CompensatedBy)
+	}
+	if !t.Compensates.IsZero() {
+		s += " compensates " + e.name(t.Compensates)
+	}
+	return s
+}

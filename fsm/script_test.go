@@ -292,6 +292,10 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 		i := ReadInfo(e.tx)
 		fmt.Fprintf(&b, "cluster %q level %d format %d applied %d clock %s epoch %d\n",
 			i.ClusterID, i.FeatureLevel, i.Format, i.Applied, e.at(i.Clock), i.RestoreEpoch)
+	case "body":
+		t := e.task(f)
+		body, _ := BodyOf(e.tx, &t)
+		fmt.Fprintf(&b, "%s\n", e.nameIDs(string(body.Payload)))
 	case "dead":
 		e.listDead(&b, f)
 	case "alerts":

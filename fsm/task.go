@@ -58,8 +58,9 @@ func stale(field, rule, value string) *job.Error {
 func (a *apply) write(old, t *Task) {
 	t.Version++
 	ended := t.State.Terminal() && old != nil && !old.State.Terminal()
+	var next *Task
 	if ended {
-		a.bury(t)
+		next = a.bury(t)
 	}
 	ref := t.Ref()
 	a.key = a.key.task(ref)
@@ -98,10 +99,14 @@ func (a *apply) write(old, t *Task) {
 		a.set(a.key, nil)
 		if t.Dead {
 			a.putDead(t)
-			return
+		} else {
+			a.key = a.key.ended(t.retainFrom(), ref)
+			a.set(a.key, nil)
 		}
-		a.key = a.key.ended(t.retainFrom(), ref)
-		a.set(a.key, nil)
+	}
+	if next != nil {
+		a.write(nil, next)
+		a.event(Event{Kind: EventPending, Task: next})
 	}
 }
 

@@ -54,6 +54,9 @@ func (p Policy) Merge(over Policy) Policy {
 	if over.OnExhausted != "" {
 		p.OnExhausted = over.OnExhausted
 	}
+	if over.Compensation != "" {
+		p.Compensation = over.Compensation
+	}
 	return p
 }
 
@@ -62,7 +65,8 @@ func (p Policy) Merge(over Policy) Policy {
 func (p Policy) PriorityOnly() bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil &&
 		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Retry == nil &&
-		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil && p.OnExhausted == ""
+		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil &&
+		p.OnExhausted == "" && p.Compensation == ""
 }
 
 // RetryOrDefault returns the retry rule with all its defaults filled in.

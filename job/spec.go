@@ -92,6 +92,7 @@ type Policy struct {
 	OnDisconnect OnDisconnect      `msgpack:"n,omitempty" json:"on_disconnect,omitempty"`
 	Route        *Route            `msgpack:"w,omitempty" json:"route,omitempty"` // which workers beside the selector, and which of them
 	OnExhausted  OnExhausted       `msgpack:"X,omitempty" json:"on_exhausted,omitempty"`
+	Compensation string            `msgpack:"C,omitempty" json:"compensation,omitempty"` // the job to run when the task has failed for good
 }
 
 // Spec is a job's definition. Its namespace and name are the key it is kept under.

@@ -159,6 +159,11 @@ func (p Policy) Validate() *Error {
 			return e
 		}
 	}
+	if p.Compensation != "" {
+		if e := ValidateName("compensation", p.Compensation); e != nil {
+			return e
+		}
+	}
 	switch p.OnExhausted {
 	case "", ExhaustedDeadLetter, ExhaustedIgnore:
 	default:

@@ -35,7 +35,7 @@ func onlyFile(cmd *cobra.Command) error {
 		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
 		"queue-timeout", "total-timeout", "heartbeat-timeout",
 		"grace", "retries", "selector", "require", "route", "sticky", "app", "owner", "cpu", "memory",
-	}, retryFlagNames...) {
+	}, append(retryFlagNames, failureFlagNames...)...) {
 		if cmd.Flags().Changed(name) {
 			return job.Invalid("--"+name, "can't be combined with -f; set it in the file", "")
 		}

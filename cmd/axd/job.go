@@ -164,6 +164,7 @@ func jobTable(t *table, j client.Job) {
 		t.pair("Retries", retries(j.RetryOrDefault()))
 	}
 	t.pair("On exhausted", string(j.OnExhausted))
+	t.pair("Compensation", j.Compensation)
 	t.pair("Selector", labels(j.Selector))
 	if r := j.Route; r != nil {
 		t.pair("Requires", strings.Join(r.Require, ", "))

@@ -104,6 +104,7 @@ type policy struct {
 	retries        int
 	retry          retryFlags
 	exhausted      string
+	compensation   string
 	selector       map[string]string
 	require        []string
 	strategy       string
@@ -123,6 +124,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.IntVar(&p.retries, "retries", -1, "how `often` a failed attempt is followed by another (default 5)")
 	f.Lookup("retries").DefValue = "0" // pflag hides it: the words say what holds
 	p.retry.flags(cmd)
+	f.StringVar(&p.compensation, "compensation", "", "the `job` to run when it has failed for good")
 	f.StringVar(&p.exhausted, "on-exhausted", "", "`what` becomes of it when it has failed for good: dead_letter (default) or ignore")
 	_ = cmd.RegisterFlagCompletionFunc("on-exhausted", fixed("dead_letter", "ignore"))
 	f.StringToStringVar(&p.selector, "selector", nil, "run only on workers with this label: `KEY=VALUE`; repeatable")
@@ -157,7 +159,7 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 	if len(p.require) > 0 || p.strategy != "" || p.sticky != "" {
 		out.Route = &job.Route{Require: p.require, Strategy: job.RouteStrategy(p.strategy), Sticky: p.sticky}
 	}
-	out.OnExhausted = job.OnExhausted(p.exhausted)
+	out.OnExhausted, out.Compensation = job.OnExhausted(p.exhausted), p.compensation
 	var err error
 	out.Retry, err = p.retry.rule(cmd, p.retries)
 	return out, err

@@ -18,7 +18,10 @@ type retryFlags struct {
 	statuses, errors []string
 }
 
-var retryFlagNames = []string{"retry-strategy", "retry-delay", "retry-cap", "retry-jitter", "no-retry-exit", "no-retry-status", "no-retry-error", "on-exhausted"}
+var retryFlagNames = []string{"retry-strategy", "retry-delay", "retry-cap", "retry-jitter", "no-retry-exit", "no-retry-status", "no-retry-error"}
+
+// failureFlagNames are the flags about tasks that have failed for good.
+var failureFlagNames = []string{"on-exhausted", "compensation"}
 
 func (r *retryFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -40,7 +43,7 @@ func (r *retryFlags) rule(cmd *cobra.Command, retries int) (*job.Retry, error) {
 	}
 	some := given("retries")
 	for _, name := range retryFlagNames {
-		some = some || name != "on-exhausted" && given(name)
+		some = some || given(name)
 	}
 	if !some {
 		return nil, nil

@@ -160,6 +160,8 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Retries", fmt.Sprintf("%d of %d", task.RetryCount, task.MaxRetries))
 	t.pair("Payload", cut(string(task.Payload), 80))
 	t.pair("Last error", cut(task.LastError, 200))
+	t.pair("Compensates", task.Compensates)
+	t.pair("Compensated by", task.CompensatedBy)
 	if len(attempts) == 0 {
 		return
 	}
