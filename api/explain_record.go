@@ -106,6 +106,9 @@ func (q *explaining) failed(r *job.Reason, last *fsm.Attempt) {
 	t := &q.task
 	r.Text = fmt.Sprintf("Attempt %d ended: %s%s. ", t.Attempt, t.Error, q.exit(false))
 	r.Next = "See what it wrote: 'axd task logs $ID'."
+	if t.Dead {
+		r.Next += " It is a dead letter: 'axd deadletter replay $ID' lets it run again."
+	}
 	if t.MaxRetries == 0 {
 		r.Code = job.ReasonNoRetries
 		r.Text += "It asks for no retries."
@@ -146,6 +149,9 @@ func (q *explaining) exit(good bool) string {
 			parts[i] = strconv.Itoa(c)
 		}
 		codes = strings.Join(parts, ", ")
+	}
+	if strings.Contains(q.task.Error, name+" "+strconv.Itoa(code)) {
+		return " (success is " + codes + ")"
 	}
 	return fmt.Sprintf(" (%s %d; success is %s)", name, code, codes)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/axd-project/axd/client"
@@ -12,7 +13,7 @@ import (
 const maxReconcile = 1000 // keys of one request
 
 // reconcile compares what a caller believes with what is, and on request submits
-// what is missing.
+// what is missing and replays what failed.
 func (a *api) reconcile(r *request) error {
 	var in client.ReconcileRequest
 	if err := decode(r.body, &in); err != nil {
@@ -44,6 +45,7 @@ func (a *api) reconcile(r *request) error {
 	}
 	if in.Replay {
 		a.submitMissing(r, in.Tasks, &out)
+		a.replayFailed(r, in.Tasks, &out)
 	}
 	return write(r, http.StatusOK, out)
 }
@@ -128,4 +130,44 @@ func (a *api) submitMissing(r *request, tasks []client.Believed, out *client.Rec
 			}
 		}
 	}
+}
+
+// replayFailed makes those dead letters pending again whose caller believes that they
+// succeeded, or go on. A failure that is no dead letter is told as it is.
+func (a *api) replayFailed(r *request, tasks []client.Believed, out *client.ReconcileResponse) {
+	var places []int
+	var ids []job.ID
+	for i := range out.Results {
+		one := &out.Results[i]
+		state, _ := stateOf(tasks[i].State)
+		failed := one.State == job.Failed.String() || one.State == job.TimedOut.String()
+		if id, err := job.ParseID(one.ID); err == nil && failed && one.Verdict == client.ReconcileDiffers &&
+			(state == job.Success || !state.Terminal()) && !slices.Contains(ids, id) {
+			places, ids = append(places, i), append(ids, id)
+		}
+	}
+	for len(ids) > 0 {
+		n := min(len(ids), fsm.MaxDeadIDs)
+		result, err := a.propose(r.ctx, fsm.DeadLetters{Namespace: r.namespace, Replay: true, IDs: ids[:n]})
+		for i, place := range places[:n] {
+			refusal := err
+			if err == nil && i < len(result.Attempts) {
+				refusal = result.Attempts[i]
+			}
+			if refusal != nil {
+				p := problemOf(refusal.At(taskPlace(place)))
+				out.Results[place].Error = &p
+				continue
+			}
+			out.Results[place].Replayed = true
+			out.Replayed++
+		}
+		places, ids = places[n:], ids[n:]
+	}
+}
+
+// stateOf is the stored state that a caller believes in; 0: open.
+func stateOf(believed string) (job.State, error) {
+	_, state, err := job.ParseShown(believed)
+	return state, err
 }

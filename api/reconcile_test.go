@@ -80,3 +80,31 @@ func TestReconcileLimits(t *testing.T) {
 	w.readErr = job.Errorf(job.CodeNoLeader, "no leader")
 	wantProblem(t, w.do("POST", "/v1/reconcile", `{"tasks":[{"idempotency_key":"a"}]}`), 503, job.CodeNoLeader, "")
 }
+
+func TestReconcileReplaysWhatFailed(t *testing.T) {
+	w := newWorld(t)
+	fail := func(key string, more string) string {
+		task := w.submitted(`{` + execTrue + `,"idempotency_key":"` + key + `","retry":{"max_retries":0}` + more + `}`)
+		w.must(fsm.Finished{AttemptRef: w.assign(task.ID, "w1"), Result: fsm.AttemptResult{Outcome: job.OutcomeFailed}})
+		return task.ID
+	}
+	dead := fail("dead", "")
+	fail("known", "")
+	fail("ignored", `,"on_exhausted":"ignore"`)
+	body := `{"tasks":[{"idempotency_key":"dead","state":"success"},{"idempotency_key":"dead","state":"open"},
+		{"idempotency_key":"known","state":"failed"},{"idempotency_key":"ignored","state":"open"}]`
+	if out := w.reconcile(body + `}`); out.Differs != 3 || out.Replayed != 0 {
+		t.Errorf("%+v", out)
+	}
+	out := w.reconcile(body + `,"replay":true}`)
+	r := out.Results
+	if out.Replayed != 1 || !r[0].Replayed || r[1].Replayed || r[2].Replayed || r[3].Replayed || r[3].Error == nil || r[3].Error.Code != job.CodeConflict {
+		t.Errorf("%+v", out)
+	}
+	if task := expect[client.Task](w, 200, "GET", "/v1/tasks/"+dead, ""); task.State != "waiting" || task.RetryCount != 0 {
+		t.Errorf("%+v", task)
+	}
+	if out := w.reconcile(body + `,"replay":true}`); out.Replayed != 0 {
+		t.Errorf("again: %+v", out)
+	}
+}

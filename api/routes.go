@@ -88,7 +88,7 @@ func reconcileRoutes() []route {
 	return []route{{
 		method: post, path: "/v1/reconcile", handle: (*api).reconcile,
 		summary: "Compare up to 1,000 idempotency keys and the states that the caller believes in with what is; with replay submit " +
-			"the tasks that are missing",
+			"the tasks that are missing and replay what failed",
 		body: client.ReconcileRequest{}, limit: maxBatchBody, answer: client.ReconcileResponse{}, statuses: ok,
 	}}
 }

@@ -19,7 +19,8 @@ const ReconcileOpen = "open"
 // ReconcileRequest compares what a caller believes with what is.
 type ReconcileRequest struct {
 	Tasks []Believed `json:"tasks"` // at most 1,000
-	// Replay submits those that are missing and come with a task.
+	// Replay submits those that are missing and come with a task, and replays the dead
+	// letters among those that differ, where success or no end was believed.
 	Replay bool `json:"replay,omitempty"`
 }
 
@@ -36,6 +37,7 @@ type ReconcileResponse struct {
 	Differs   int          `json:"differs"`
 	Missing   int          `json:"missing"`
 	Submitted int          `json:"submitted"` // of the missing ones
+	Replayed  int          `json:"replayed"`  // of those that differ: dead letters that are pending again
 	Results   []Reconciled `json:"results"`   // in order
 }
 
@@ -46,11 +48,12 @@ type Reconciled struct {
 	ID             string   `json:"id,omitempty"`
 	State          string   `json:"state,omitempty"`
 	Submitted      bool     `json:"submitted,omitempty"` // it was missing, and is there now under this id
-	Error          *Problem `json:"error,omitempty"`     // why it could not be compared or submitted
+	Replayed       bool     `json:"replayed,omitempty"`  // it was a dead letter, and is pending again; state is the one before
+	Error          *Problem `json:"error,omitempty"`     // why it could not be compared, submitted or replayed
 }
 
 // Reconcile compares what the caller believes with what is, and on request submits
-// what is missing. It may be repeated: keys make one task of each.
+// what is missing and replays what failed. It may be repeated: keys make one task of each.
 func (c *Client) Reconcile(ctx context.Context, r ReconcileRequest) (ReconcileResponse, error) {
 	var out ReconcileResponse
 	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/reconcile", body: r, limit: batchTime, again: true}, &out)

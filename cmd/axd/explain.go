@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +43,7 @@ func explanationTable(t *table, e client.Explanation) {
 		t.gap()
 		text := r.Text
 		if r.Until != nil && r.Until.After(e.At) {
-			text += fmt.Sprintf(" (until %s, in %s)", clock(r.Until, time.Now()), short(r.Until.Sub(e.At)))
+			text += " (" + short(r.Until.Sub(e.At)) + " to go)"
 		}
 		t.wrapped(explainWidth, r.Code, text)
 		if r.Next != "" {
