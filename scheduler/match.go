@@ -19,7 +19,15 @@ func (l *loop) match(now int64) (more bool) {
 	lesser := l.lesserRoom()
 	for u := l.queues.byUrgency(now, l.lowSuspended.Load()); u.Len() > 0; {
 		q := u.queues[0]
-		room := maxAssign - len(items)
+		limit := maxAssign
+		if q.priority == job.Low {
+			if l.assigning >= maxAssigningLow {
+				u.next(now, true)
+				continue
+			}
+			limit = max(maxAssignLow, len(items))
+		}
+		room := limit - len(items)
 		if q.priority != job.High {
 			room = min(room, lesser)
 		}
@@ -31,7 +39,7 @@ func (l *loop) match(now int64) (more bool) {
 			lesser -= len(items) - before
 			blocked = blocked || lesser <= 0
 		}
-		if len(items) == maxAssign {
+		if len(items) == limit {
 			l.assign(items, false)
 			l.dirty = true
 			return l.assigning < maxAssigning

@@ -48,6 +48,8 @@ const (
 	maxRaise        = 500                     // task records read per turn to become ready
 	maxAssign       = 500                     // tasks in one assign
 	maxAssigning    = 4                       // assigns in flight
+	maxAssignLow    = 100                     // tasks in one assign with low priority, so that urgent ones don't wait behind it in the log
+	maxAssigningLow = 2                       // assigns in flight beyond which none with low priority begins
 	maxInbox        = 100_000                 // messages waiting for the loop
 	maxLose         = 500                     // attempts in one lose
 	maxTimeOut      = 500                     // tasks in one time-out

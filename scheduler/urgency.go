@@ -100,7 +100,7 @@ func (u *urgency) next(now int64, done bool) {
 // enter takes an attempt up in place of one that state has gone on from.
 func (w *workerState) enter(a *active) {
 	if old := w.active[a.ref.Ref]; old != nil && old != a {
-		w.count(old, false)
+		w.drop(old) // else it would come to hold a slot when it is due
 	}
 	w.active[a.ref.Ref] = a
 	w.count(a, true)

@@ -140,6 +140,24 @@ first call until all have ended.`,
 	return b.scenario(cmd, func() bench.Scenario { return s })
 }
 
+func newBenchPriority() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultPriority
+	cmd := &cobra.Command{
+		Use: "priority", Short: "Measure how soon urgent tasks start beside a long queue of others",
+		Long: `Queue far more low-priority tasks than there are slots, then submit high-priority
+ones on a fixed schedule. Measures from each call to the start of its handler, and
+the longest time in which no low-priority task started.`,
+		Example: "  axd bench priority --low 100000 --rate 100",
+	}
+	f := cmd.Flags()
+	count(f, &s.Low, "low", "low-priority tasks queued")
+	spanFlag(f, &s.Work, "work", "how long each of them takes, in seconds")
+	rateFlag(f, &s.Rate, "high-priority tasks a second")
+	spanFlag(f, &s.Time, "seconds", "how long")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
 func newBenchCommands() *cobra.Command {
 	var b benchFlags
 	s := bench.DefaultCommands

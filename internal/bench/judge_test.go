@@ -79,12 +79,12 @@ func TestWorkersAnswerWithWhatTheySaw(t *testing.T) {
 	var seen recorder
 	for n := range 3 {
 		task := worker.Task{Payload: fill(7, n, 100), Due: time.UnixMilli(int64(n))}
-		if err := seen.note(&task); err != nil {
+		if _, err := seen.note(&task); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, bad := range []string{`{`, `{"phase":7,"n":-1}`, `{"phase":7,"n":20000000}`} {
-		if err := seen.note(&worker.Task{Payload: []byte(bad)}); err == nil {
+		if _, err := seen.note(&worker.Task{Payload: []byte(bad)}); err == nil {
 			t.Errorf("the payload %s was taken", bad)
 		}
 	}

@@ -64,7 +64,7 @@ func ServeWorker(ctx context.Context, cfg worker.Config, handler string, in io.R
 		return err
 	}
 	var seen recorder
-	w.Handle(handler, func(_ context.Context, t worker.Task) ([]byte, error) { return nil, seen.note(&t) })
+	w.Handle(handler, func(ctx context.Context, t worker.Task) ([]byte, error) { return nil, seen.run(ctx, &t) })
 	ctx, cancel := context.WithCancelCause(ctx)
 	asked := make(chan struct{})
 	go func() {

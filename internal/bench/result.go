@@ -20,6 +20,7 @@ var keys = []string{
 	"ack_p50_ms", "ack_p99_ms", "ack_max_ms",
 	"lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms", "lateness_none_p99_ms", "lateness_ratio",
 	"lateness_first_p99_ms", "lateness_last_p99_ms", "outage_tasks",
+	"low_queued", "low_per_s", "low_gap_ms", "low_waiting",
 	"write_gap_p50_ms", "write_gap_p99_ms", "write_gap_max_ms", "kills", "elections", "elections_needless",
 	"restart_s", "restart_all_s", "snapshots", "snapshot_pause_ms", "write_gap_snapshot_ms", "write_gap_none_ms",
 	"rss_mib_max", "rss_mib_rest", "rss_growth", "disk_mib", "disk_growth",

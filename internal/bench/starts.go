@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -19,6 +20,7 @@ type payload struct {
 	Phase  int    `json:"phase"`
 	Number int    `json:"n"`
 	Fill   string `json:"fill,omitempty"`
+	Work   int    `json:"work_ms,omitempty"` // how long the handler takes
 }
 
 // starts is what workers saw of the tasks of one phase, by number.
@@ -102,15 +104,23 @@ type recorder struct {
 	phases map[int]*starts
 }
 
-// note records that a task starts now.
-func (r *recorder) note(t *worker.Task) error {
+// run records that a task starts now, and takes as long as it says.
+func (r *recorder) run(ctx context.Context, t *worker.Task) error {
+	work, err := r.note(t)
+	if err != nil || work == 0 {
+		return err
+	}
+	return pause(ctx, work)
+}
+
+func (r *recorder) note(t *worker.Task) (work time.Duration, err error) {
 	at := time.Now().UnixNano()
 	var p payload
 	if err := json.Unmarshal(t.Payload, &p); err != nil {
-		return fmt.Errorf("payload: %w", err)
+		return 0, fmt.Errorf("payload: %w", err)
 	}
 	if p.Number < 0 || p.Number >= maxNumber {
-		return fmt.Errorf("payload: no task has the number %d", p.Number)
+		return 0, fmt.Errorf("payload: no task has the number %d", p.Number)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +131,7 @@ func (r *recorder) note(t *worker.Task) error {
 		r.phases[p.Phase] = &starts{}
 	}
 	r.phases[p.Phase].add(p.Number, at, t.Due.UnixMilli())
-	return nil
+	return time.Duration(p.Work) * time.Millisecond, nil
 }
 
 // take returns what was seen of a phase, and forgets it.
