@@ -156,6 +156,10 @@ func serverRoutes() []route {
 			summary: "Acknowledge an alert; raised again it opens again", body: client.AckRequest{}, bodyOptional: true,
 		},
 		{
+			method: get, path: "/v1/limits", handle: (*api).listLimits, statuses: ok, answer: client.LimitList{},
+			summary: "List the concurrency limits that attempts hold, with their holders", query: pageParams,
+		},
+		{
 			method: get, path: "/v1/stats", handle: (*api).getStats, statuses: ok, answer: client.Stats{},
 			summary: "Count tasks by stored state, of all namespaces unless one is given, and workers by state",
 		},

@@ -83,6 +83,8 @@ func showTask(t fsm.Task, now int64) client.Task {
 		Worker:          t.Worker,
 		IdempotencyKey:  t.IdempotencyKey,
 		UniqueKey:       t.UniqueKey,
+		ConcurrencyKey:  t.ConcurrencyKey,
+		RateKey:         t.RateKey,
 		CancelRequested: t.CancelRequested,
 
 		Armed:               t.State == job.Dispatched && t.Due > now,

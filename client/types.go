@@ -64,6 +64,8 @@ type Task struct {
 	WorkerAddress   string        `json:"worker_address,omitempty"`
 	IdempotencyKey  string        `json:"idempotency_key,omitempty"`
 	UniqueKey       string        `json:"unique_key,omitempty"`
+	ConcurrencyKey  string        `json:"concurrency_key,omitempty"` // as the payload held it when it was submitted
+	RateKey         string        `json:"rate_key,omitempty"`
 	CancelRequested bool          `json:"cancel_requested,omitempty"`
 	// Armed: dispatched ahead of execute_time; the worker starts it at that time.
 	Armed bool `json:"armed,omitempty"`

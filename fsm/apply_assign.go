@@ -37,6 +37,11 @@ func (a *apply) assignOne(item *AssignItem) AssignResult {
 	}
 	t := new(Task)
 	*t = *old
+	if c, r := a.limitsOf(t); c != nil || r != nil {
+		if err := a.takeLimits(t, c, r); err != nil {
+			return AssignResult{Err: err}
+		}
+	}
 	a.give(old, t, w)
 	return AssignResult{Attempt: t.Attempt, Token: t.Token, Version: t.Version}
 }

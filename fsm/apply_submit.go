@@ -68,7 +68,7 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec, t *Task, w *Work
 	if t.Offer != "" || len(spec.Payload) > 0 {
 		a.putBody(t, &Body{Executor: spec.Executor, Payload: spec.Payload})
 	}
-	if w != nil && t.Due <= a.now {
+	if w != nil && t.Due <= a.now && !t.Limited {
 		a.give(nil, t, w)
 		return SubmitResult{ID: t.ID, Task: t}
 	}
@@ -109,6 +109,9 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec, t *Task) *job.Error {
 	}
 	t.Policy.Priority = policy.PriorityOrDefault()
 	t.limit(&policy)
+	if policy.Concurrency != nil || policy.Rate != nil {
+		return t.keyLimits(&policy, spec.Payload)
+	}
 	return nil
 }
 

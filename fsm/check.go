@@ -36,6 +36,10 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableDeadByJob, c.deadByJob)
 	c.rows(tableDeadAge, c.deadAge)
 	c.rows(tableDeadActs, c.deadAct)
+	c.rows(tableLimits, c.heldLimit)
+	c.rows(tableHolders, c.holder)
+	c.rows(tableRates, c.rate)
+	c.rows(tableRateAge, c.rateAge)
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableAlertAge, c.alertAge)
 	c.rows(tableBreakers, c.breaker)
@@ -155,7 +159,8 @@ func (c *checker) due(k, v []byte) {
 	}
 	t, ok := c.taskOf("due row", TaskRef{row.Namespace, row.ID})
 	if ok {
-		c.want(t.State == job.Pending && t.Due == row.Due && t.Retry == row.Retry && byte(t.Policy.Priority) == k[1],
+		c.want(t.State == job.Pending && t.Due == row.Due && t.Retry == row.Retry && byte(t.Policy.Priority) == k[1] &&
+			row.Hint == t.LimitHint(),
 			"due row of task %s: the task is %v %v, due %d, retry %v", t.ID, t.Policy.Priority, t.State, t.Due, t.Retry)
 	}
 }

@@ -37,6 +37,7 @@ func (c *checker) task(k, v []byte) {
 	}
 	c.claimsUnique(&t)
 	c.deadTask(&t)
+	c.holdsLimit(&t)
 	if t.Job != "" {
 		c.want(c.has(key{}.byJob(t.Namespace, t.Job).id(t.ID)), "task %s: has no row by job %s", t.ID, t.Job)
 		c.want(t.State.Terminal() || c.has(key{}.job(t.Namespace, t.Job)), "task %s: %v, but job %s does not exist", t.ID, t.State, t.Job)

@@ -2,6 +2,20 @@ package fsm
 
 import "github.com/axd-project/axd/job"
 
+// modelMost is how many attempts the model's concurrency limit allows.
+const modelMost = 2
+
+// room reports whether the limit lets a task begin.
+func (m *model) room(t *mTask) bool {
+	held := 0
+	for _, other := range m.tasks {
+		if other.limited && other.state.Active() {
+			held++
+		}
+	}
+	return !t.limited || held < modelMost
+}
+
 // admit predicts what the keys of a request allow: an answer, or a task to replace.
 func (m *model) admit(s *job.TaskSpec) (*mResult, *mTask) {
 	var replaced *mTask

@@ -216,6 +216,9 @@ func (r *modelRun) submit() Submit {
 		if rapid.IntRange(0, 3).Draw(t, "is unique") == 0 {
 			s.UniqueKey = rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "unique")
 		}
+		if s.IdempotencyKey == "" && rapid.Bool().Draw(t, "limited") {
+			s.Concurrency = &job.Concurrency{Max: modelMost, Name: "one"}
+		}
 		c.Tasks = append(c.Tasks, s)
 	}
 	return c

@@ -67,6 +67,7 @@ type mTask struct {
 	unique              string
 	queue, total        int64 // time-outs of its own, ms
 	queueBy, endBy      int64
+	limited             bool // by the one concurrency limit that there is
 }
 
 // mResult is what the model predicts of a result.
@@ -196,7 +197,7 @@ func (m *model) submit(s *job.TaskSpec, worker, boot string) mResult {
 		id: job.NewID(m.now, uint64(m.index), m.next()), job: s.Job, state: job.Pending, version: 1,
 		priority: cmp.Or(s.Priority, j.priority, job.Normal),
 		due:      max(m.now, s.Due, m.now+s.Delay.Milliseconds()), attempts: map[uint32]*mAttempt{},
-		unique: s.UniqueKey,
+		unique: s.UniqueKey, limited: s.Concurrency != nil,
 	}
 	if replaced != nil {
 		replaced.state, replaced.retry, replaced.ended, replaced.keyExpiry = job.Cancelled, false, m.now, m.now
@@ -216,7 +217,7 @@ func (m *model) submit(s *job.TaskSpec, worker, boot string) mResult {
 		m.keys[s.IdempotencyKey] = mKey{t.id, string(s.Payload) + s.UniqueKey, t.keyExpiry}
 	}
 	m.tasks[t.id] = t
-	if m.takes(worker, boot) && t.due <= m.now {
+	if m.takes(worker, boot) && t.due <= m.now && !t.limited {
 		t.version-- // written once
 		m.give(t, worker)
 	}
@@ -248,7 +249,7 @@ func (m *model) assign(c Assign) mResult {
 	var r mResult
 	for _, item := range c.Items {
 		t := m.tasks[item.Ref.ID]
-		if t == nil || t.state != job.Pending || t.version != item.Version || t.due > m.now+MaxEarly || !m.takes(item.Worker, item.Boot) {
+		if t == nil || t.state != job.Pending || t.version != item.Version || t.due > m.now+MaxEarly || !m.takes(item.Worker, item.Boot) || !m.room(t) {
 			r.items = append(r.items, refused(job.CodeStale))
 			continue
 		}

@@ -176,6 +176,7 @@ func (k DueKey) Compare(o DueKey) int {
 type DueRow struct {
 	DueKey
 	Retry bool
+	Hint  uint64 // Task.LimitHint of a task under limits, else 0
 }
 
 // ScanDue reads up to limit rows of one priority with from <= row and
@@ -207,8 +208,11 @@ func ScanDue(r Reader, p job.Priority, from DueKey, before int64, limit int) []D
 func decodeDue(k, v []byte) (DueRow, bool) {
 	kr := readKey(k)
 	kr.u8()
-	row := DueRow{DueKey: kr.due(), Retry: len(v) == 1 && v[0] == 1}
-	return row, kr.done() && len(v) == 1
+	row := DueRow{DueKey: kr.due(), Retry: len(v) > 0 && v[0] == 1}
+	if len(v) == 1+8 {
+		row.Hint = binary.BigEndian.Uint64(v[1:])
+	}
+	return row, kr.done() && (len(v) == 1 || len(v) == 1+8)
 }
 
 // ScanDeadlines reads up to limit pending tasks with from <= deadline < before,
@@ -325,6 +329,9 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 	r.Ascend(key{tableEnded}, key{tableEnded}.time(min(endedBefore, now)), some)
 	if !found {
 		r.Ascend(key{tableDeadAge}, key{tableDeadAge}.time(min(endedBefore, now-DeadRetention)), some)
+	}
+	if !found {
+		r.Ascend(key{tableRateAge}, key{tableRateAge}.time(now), some)
 	}
 	if !found {
 		r.Ascend(key{tableAlertAge}, key{tableAlertAge}.time(now-AlertRetention), some)

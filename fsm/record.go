@@ -47,6 +47,13 @@ type Task struct {
 	Compensates   job.ID `msgpack:"C,omitempty"` // the failed task that it makes good for
 	CompensatedBy job.ID `msgpack:"Z,omitempty"` // the task that makes good for it
 
+	// Of a task under limits: the keys that its payload held for them when it was
+	// submitted, and the concurrency limit that its current attempt holds.
+	Limited        bool   `msgpack:"A,omitempty"`
+	ConcurrencyKey string `msgpack:"G,omitempty"`
+	RateKey        string `msgpack:"H,omitempty"`
+	Holds          string `msgpack:"J,omitempty"` // a LimitID without namespace; see LimitID.held
+
 	// A Reschedule of an armed task waits here until its worker gives it back.
 	WantDue      int64        `msgpack:"u,omitempty"`
 	WantPriority job.Priority `msgpack:"P,omitempty"`

@@ -73,6 +73,14 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.HasBody = r.bool()
 	case 'B':
 		t.Body = r.bytes()
+	case 'A':
+		t.Limited = r.bool()
+	case 'G':
+		t.ConcurrencyKey = r.str()
+	case 'H':
+		t.RateKey = r.str()
+	case 'J':
+		t.Holds = r.str()
 	case 'u':
 		t.WantDue = r.int()
 	case 'P':
@@ -124,6 +132,10 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		r.tagged(&p.Route)
 	case 'c':
 		r.tagged(&p.SuccessCodes)
+	case 'M':
+		r.tagged(&p.Concurrency)
+	case 'R':
+		r.tagged(&p.Rate)
 	case 'n':
 		p.OnDisconnect = job.OnDisconnect(r.name())
 	case 'X':

@@ -175,6 +175,10 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.bool('q', t.CancelRequested)
 	w.bool('b', t.HasBody)
 	w.bytes('B', t.Body)
+	w.bool('A', t.Limited)
+	w.str('G', t.ConcurrencyKey)
+	w.str('H', t.RateKey)
+	w.str('J', t.Holds)
 	w.int('u', t.WantDue)
 	w.uint('P', uint64(t.WantPriority))
 	w.bool('L', t.TooLate)
@@ -229,6 +233,12 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	}
 	if len(p.SuccessCodes) > 0 {
 		w.tagged(c, 'c', p.SuccessCodes)
+	}
+	if p.Concurrency != nil {
+		w.tagged(c, 'M', p.Concurrency)
+	}
+	if p.Rate != nil {
+		w.tagged(c, 'R', p.Rate)
 	}
 }
 

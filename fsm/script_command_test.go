@@ -139,6 +139,7 @@ func (e *scriptEnv) policy(f fields) job.Policy {
 			*d = new(f.duration(name))
 		}
 	}
+	limitPolicy(f, &p)
 	if f["retries"] != "" {
 		none := job.JitterNone
 		p.Retry = &job.Retry{
@@ -425,7 +426,7 @@ func (e *scriptEnv) showCounts(b *strings.Builder, f fields) {
 // dump shows the keys of all tables, or of one, in words.
 func (e *scriptEnv) dump(b *strings.Builder, f fields) {
 	e.tx.Ascend([]byte{tableMeta}, nil, func(k, v []byte) bool {
-		line := e.describe(k)
+		line := e.describe(k, v)
 		if want := f["table"]; want == "" || strings.HasPrefix(line, want) {
 			fmt.Fprintln(b, line)
 		}
@@ -433,7 +434,7 @@ func (e *scriptEnv) dump(b *strings.Builder, f fields) {
 	})
 }
 
-func (e *scriptEnv) describe(k []byte) string {
+func (e *scriptEnv) describe(k, v []byte) string {
 	r := readKey(k)
 	switch k[0] {
 	case tableMeta:
@@ -469,19 +470,15 @@ func (e *scriptEnv) describe(k []byte) string {
 		return fmt.Sprintf("active %s %s/%s", w, ref.Namespace, e.name(ref.ID))
 	case tableKeys:
 		return fmt.Sprintf("key %s %q", r.name(), r.name())
-	case tableUnique:
-		return fmt.Sprintf("unique %s %s", r.name(), r.name())
 	case tableEnded:
 		at := r.time()
 		ref := r.ref()
 		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
 	}
-	if k[0] == tableDeadlines {
-		at := r.time()
-		ref := r.ref()
-		return fmt.Sprintf("deadline %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
-	}
 	if out, ok := e.describeDead(k); ok {
+		return out
+	}
+	if out, ok := e.describeLimit(k, v); ok {
 		return out
 	}
 	if out, ok := e.describeAlert(k); ok {

@@ -25,7 +25,7 @@ const (
 	// tableBodies: namespace, id → Body; only where Task.HasBody, see maxInlineBody.
 	tableBodies byte = 0x05
 	// tableDue: priority, due (8, Unix ms), id, namespace → one byte, 1 for a
-	// retry. Exactly the pending tasks.
+	// retry; of a task under limits its LimitHint (8) too. Exactly the pending tasks.
 	tableDue byte = 0x06
 	// tableByState: namespace, state, id → empty. Exactly the terminal tasks: the
 	// pending ones are in tableDue, the active ones in tableActive.
@@ -62,6 +62,17 @@ const (
 	// tableUnique: namespace, unique key → task id (16). Exactly the tasks with a
 	// unique key that have not ended.
 	tableUnique byte = 0x12
+	// tableLimits: LimitID → attempts that hold the concurrency limit (4), their
+	// most when the last one was given (4). Only where there are any.
+	tableLimits byte = 0x13
+	// tableHolders: LimitID, task id → since (8, Unix ms). Exactly the active
+	// attempts under a concurrency limit.
+	tableHolders byte = 0x14
+	// tableRates: LimitID → state of the rate (8, Unix µs); see job.Rate.
+	tableRates byte = 0x15
+	// tableRateAge: when the row of tableRates says nothing any more, rounded up
+	// (8, Unix ms), LimitID → empty. One row for each of tableRates.
+	tableRateAge byte = 0x16
 	// tableAlerts: kind, subject → Alert; at most maxAlerts.
 	tableAlerts byte = 0x10
 	// tableAlertAge: time of the last change (8), kind, subject → empty. One row

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/axd-project/axd/job"
@@ -61,6 +62,9 @@ func (a *apply) write(old, t *Task) {
 	var next *Task
 	if ended {
 		next = a.bury(t)
+	}
+	if t.Holds != "" && !t.State.Active() {
+		a.freeLimit(t)
 	}
 	ref := t.Ref()
 	a.key = a.key.task(ref)
@@ -136,6 +140,9 @@ func (a *apply) moveDue(old, t *Task) {
 			mark = 1
 		}
 		a.value = append(a.value[:0], mark)
+		if t.Limited {
+			a.value = binary.BigEndian.AppendUint64(a.value, t.LimitHint())
+		}
 		a.set(a.key, a.value)
 		a.lower(t.Policy.Priority, a.key[dueSuffix:])
 	}

@@ -57,6 +57,12 @@ func (p Policy) Merge(over Policy) Policy {
 	if over.Compensation != "" {
 		p.Compensation = over.Compensation
 	}
+	if over.Concurrency != nil {
+		p.Concurrency = over.Concurrency
+	}
+	if over.Rate != nil {
+		p.Rate = over.Rate
+	}
 	return p
 }
 
@@ -66,7 +72,8 @@ func (p Policy) PriorityOnly() bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil &&
 		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Retry == nil &&
 		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil &&
-		p.OnExhausted == "" && p.Compensation == ""
+		p.OnExhausted == "" && p.Compensation == "" &&
+		p.Concurrency == nil && p.Rate == nil
 }
 
 // RetryOrDefault returns the retry rule with all its defaults filled in.

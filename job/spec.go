@@ -93,6 +93,8 @@ type Policy struct {
 	Route        *Route            `msgpack:"w,omitempty" json:"route,omitempty"` // which workers beside the selector, and which of them
 	OnExhausted  OnExhausted       `msgpack:"X,omitempty" json:"on_exhausted,omitempty"`
 	Compensation string            `msgpack:"C,omitempty" json:"compensation,omitempty"` // the job to run when the task has failed for good
+	Concurrency  *Concurrency      `msgpack:"M,omitempty" json:"concurrency,omitempty"`  // attempts active at once
+	Rate         *Rate             `msgpack:"R,omitempty" json:"rate,omitempty"`         // attempts begun within a time
 }
 
 // Spec is a job's definition. Its namespace and name are the key it is kept under.

@@ -105,6 +105,9 @@ func (t TaskSpec) Validate() *Error {
 		if e := t.Policy.ValidateFor(kind); e != nil {
 			return e
 		}
+		if e := t.Policy.limitsNamed(); e != nil {
+			return e
+		}
 	}
 	if len(t.Payload) > MaxPayload {
 		return tooLarge("payload", MaxPayload, len(t.Payload))
@@ -168,6 +171,9 @@ func (p Policy) Validate() *Error {
 	case "", ExhaustedDeadLetter, ExhaustedIgnore:
 	default:
 		return Invalid("on_exhausted", "must be dead_letter or ignore", string(p.OnExhausted))
+	}
+	if e := p.validateLimits(); e != nil {
+		return e
 	}
 	switch p.OnDisconnect {
 	case "", DisconnectKill, DisconnectContinue:

@@ -30,8 +30,11 @@ const (
 // expect queues a task that is due within the horizon, to be armed; when it
 // comes due before that, it is ready.
 func (l *loop) expect(it *item, s shape) {
-	l.upcoming.push(it, s)
 	it.handle = l.due.wheel.Add(it.due, it)
+	if s.group != nil {
+		return // it would hold its limit before it begins
+	}
+	l.upcoming.push(it, s)
 	l.dirty = true
 }
 

@@ -44,6 +44,13 @@ func spread(n int, from, over time.Duration) []job.TaskSpec {
 	return specs
 }
 
+// refused counts the armed attempts that were given back since no slot was free.
+func (m *model) refused() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.noSlot
+}
+
 func (c *cluster) kill() {
 	c.stop()
 	c.stop = func() {}

@@ -147,17 +147,17 @@ func (l *loop) fill(now int64) (more bool) {
 			r, release = l.cfg.State.Read()
 			defer release()
 		}
-		more = d.scan(r, p, ahead) || more
+		more = d.scan(r, p, ahead, &l.limits) || more
 	}
 	return more
 }
 
 // scan loads rows from the frontier on, up to the bounds.
-func (d *dueWindow) scan(r fsm.Reader, p job.Priority, before int64) (more bool) {
+func (d *dueWindow) scan(r fsm.Reader, p job.Priority, before int64, m *limitMemory) (more bool) {
 	rows := fsm.ScanDue(r, p, d.frontier[p], before, maxScan)
 	for _, row := range rows {
 		ref := fsm.TaskRef{Namespace: row.Namespace, ID: row.ID}
-		if d.known[ref] == nil {
+		if d.known[ref] == nil && !m.skips(p, &row, before-d.horizon-window) {
 			d.insert(&item{ref: ref, priority: p, due: row.Due})
 		}
 	}
@@ -207,7 +207,7 @@ func (l *loop) cameUp(it *item, now int64) {
 	case it.queue != nil: // nobody could arm it
 		s := it.queue.shape
 		it.queue.remove(it)
-		l.wait(it, s)
+		l.wait(it, s, now)
 	default:
 		l.due.raise[it.priority] = append(l.due.raise[it.priority], it)
 	}
@@ -231,7 +231,7 @@ func (l *loop) enqueue(r fsm.Reader, it *item, now int64) {
 	if s := l.shape(r, &t); t.Due > now {
 		l.expect(it, s)
 	} else {
-		l.wait(it, s)
+		l.wait(it, s, now)
 	}
 }
 
@@ -252,7 +252,11 @@ func jobOf(t *fsm.Task) jobKey {
 // wait puts a due task into the queue of its shape. Of a shape that no connected
 // worker fits few tasks are kept, so that the others are reached; the index
 // keeps the rest until that changes, see retryUnfit.
-func (l *loop) wait(it *item, s shape) {
+func (l *loop) wait(it *item, s shape, now int64) {
+	if s.group != nil && l.blocked(it, s.group, now) {
+		l.leaveBlocked(it, s.group)
+		return
+	}
 	if q := l.queues.byPriority[it.priority][s]; q != nil && q.Len() >= maxUnfit && !l.fitsAny(s, it.priority) && l.leave(it, s) {
 		return
 	}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/axd-project/axd/fsm"
@@ -66,7 +67,7 @@ func (l *loop) onPending(t *fsm.Task) {
 	if t.Due > now {
 		l.expect(it, s)
 	} else {
-		l.wait(it, s)
+		l.wait(it, s, now)
 	}
 }
 
@@ -76,6 +77,9 @@ func (l *loop) onAssigned(e *fsm.Event) {
 	l.due.forget(ref)
 	r, release := l.read()
 	defer release()
+	if e.Task.Holds != "" || len(l.limits.holders) > 0 {
+		l.held(r, e.Task)
+	}
 	w := l.worker(r, e.Worker)
 	a := w.active[ref]
 	if l.at <= w.settled { // whatever has become of it, settle knew
@@ -118,6 +122,9 @@ func (l *loop) onRunning(e *fsm.Event) {
 func (l *loop) onAttemptEnded(e *fsm.Event) {
 	ref := e.Task.Ref()
 	l.passed(ref)
+	if len(l.limits.holders) > 0 {
+		l.giveBack(ref)
+	}
 	w := l.workers[e.Worker]
 	if w == nil {
 		return
@@ -196,11 +203,12 @@ func (l *loop) onJobChanged(key jobKey) {
 	delete(l.jobs, key)
 	l.retryUnfit(func(k kind, _ job.Priority) bool { return k.job == key })
 	l.reshape(func(_ *queue, it *item) bool { return it.job == key })
+	l.forgetGroups(key)
 }
 
 // takeOut takes tasks out of their queues.
 func (q *readyQueues) takeOut(p job.Priority, which func(*queue, *item) bool) (taken []*item) {
-	for _, queue := range q.heads(p) {
+	for _, queue := range append(q.heads(p), slices.Collect(maps.Values(q.hidden[p]))...) {
 		for _, it := range slices.Clone(queue.items) {
 			if which(queue, it) {
 				queue.remove(it)

@@ -29,6 +29,7 @@ type cluster struct {
 	index   uint64
 	term    uint64
 	deaf    bool // proposals fail
+	refused int  // assigns that apply refused
 	stop    func()
 
 	runningMu sync.Mutex
@@ -120,6 +121,11 @@ func (c *cluster) apply(cmd fsm.Command) fsm.Result {
 		panic(err)
 	}
 	batch.Commit()
+	for _, a := range res[0].Assigned {
+		if a.Err != nil {
+			c.refused++
+		}
+	}
 	c.sched.Events(c.index, events)
 	return res[0]
 }
@@ -319,13 +325,6 @@ func (m *model) armedNow() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.armed)
-}
-
-// refused counts the armed attempts that were given back since no slot was free.
-func (m *model) refused() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.noSlot
 }
 
 func (m *model) killedFor(ref fsm.AttemptRef) KillReason {

@@ -53,14 +53,28 @@ func (l *loop) match(now int64) (more bool) {
 }
 
 // matchQueue assigns tasks of one queue, those that have risen as far as its first,
-// while a worker that fits has room. It reports whether there is none.
+// while a worker that fits has room and its limit allows. It reports whether no more
+// can be.
 func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64) (_ []fsm.AssignItem, blocked bool) {
+	g := q.shape.group
+	if g != nil && !g.mayBegin(now) {
+		l.park(q, now)
+		return items, true
+	}
 	candidates, strict := l.candidates(q.shape, q.priority, false)
 	first := level(q.priority, q.items[0].due, now)
 	for ; len(candidates) > 0 && q.Len() > 0 && room > 0 && level(q.priority, q.items[0].due, now) == first; room-- {
+		if g != nil && !g.mayBegin(now) {
+			l.park(q, now)
+			return items, true
+		}
 		i := l.pick(q.shape, candidates)
 		w := candidates[i]
 		it := q.pop()
+		if g != nil {
+			l.take(g, it.ref, now)
+			l.want(g)
+		}
 		it.assigning = true
 		w.reserve(it)
 		l.through(w, q.shape, it.ref)
@@ -144,6 +158,7 @@ func (l *loop) assigned(items []fsm.AssignItem, res fsm.Result, err error) {
 			w.unreserve(it.Ref)
 		}
 		l.passed(it.Ref)
+		l.notTaken(r, it.Ref)
 		l.reload(r, it.Ref)
 	}
 	if err != nil {

@@ -113,6 +113,9 @@ func (l *loop) wantedShape(w *Wanted) (shape, job.Priority, bool) {
 			return shape{}, 0, false
 		}
 		policy, offer = j.Spec.Policy.Merge(policy), j.Spec.Executor.Offer()
+		if policy.Concurrency != nil || policy.Rate != nil {
+			return shape{}, 0, false // whether one may begin is decided for it alone
+		}
 	}
 	s := shape{offer: offer, labels: labelsKey(policy.Selector)}
 	if policy.Route != nil {

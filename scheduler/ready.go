@@ -23,6 +23,7 @@ type shape struct {
 	strategy job.RouteStrategy
 	sticky   bool
 	worker   string
+	group    *group // what limits the tasks; nil: nothing
 }
 
 // shape computes a task's shape from its record and its job's.
@@ -32,7 +33,7 @@ func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
 	if t.Job != "" {
 		offer = executor.Offer()
 	}
-	s := shape{offer: offer, labels: labelsKey(policy.Selector)}
+	s := shape{offer: offer, labels: labelsKey(policy.Selector), group: l.group(r, t, &policy)}
 	if policy.Route != nil {
 		s = l.routed(s, policy.Route, t.Policy.Priority)
 	}
@@ -55,12 +56,15 @@ func labelsKey(labels map[string]string) string {
 type readyQueues struct {
 	byPriority [job.Low + 1]map[shape]*queue
 	n          int
+	// Of queues whose limit lets nothing begin; see loop.park.
+	hidden [job.Low + 1]map[shape]*queue
+	parked [job.Low + 1]int // tasks in them
 }
 
 func newReadyQueues() readyQueues {
 	var q readyQueues
 	for _, p := range job.Priorities {
-		q.byPriority[p] = map[shape]*queue{}
+		q.byPriority[p], q.hidden[p] = map[shape]*queue{}, map[shape]*queue{}
 	}
 	return q
 }
@@ -81,13 +85,46 @@ func (q *readyQueues) waits(s shape, lowest job.Priority) bool {
 func (q *readyQueues) push(it *item, s shape) {
 	m := q.byPriority[it.priority]
 	target := m[s]
+	if target == nil && s.group != nil {
+		target = q.hidden[it.priority][s]
+	}
 	if target == nil {
 		target = &queue{all: q, shape: s, priority: it.priority}
 		m[s] = target
 	}
 	it.queue = target
 	heap.Push(target, it)
-	q.n++
+	target.counted(+1)
+}
+
+// counted notes that tasks came to the queue or left it.
+func (q *queue) counted(n int) {
+	q.all.n += n
+	if q.shape.group != nil {
+		q.shape.group.waiting += n
+	}
+	if q.isParked {
+		q.all.parked[q.priority] += n
+	}
+}
+
+// park hides the queue from matching.
+func (q *queue) park() {
+	delete(q.all.byPriority[q.priority], q.shape)
+	q.all.hidden[q.priority][q.shape] = q
+	q.isParked = true
+	q.all.parked[q.priority] += len(q.items)
+}
+
+// unpark shows it again, unless it is empty and gone.
+func (q *queue) unpark() {
+	if !q.isParked {
+		return
+	}
+	q.isParked = false
+	delete(q.all.hidden[q.priority], q.shape)
+	q.all.parked[q.priority] -= len(q.items)
+	q.all.byPriority[q.priority][q.shape] = q
 }
 
 // heads returns a priority's queues, that of the longest due task first.
@@ -107,6 +144,7 @@ type queue struct {
 	shape    shape
 	priority job.Priority
 	items    []*item
+	isParked bool
 }
 
 func (q *queue) Len() int           { return len(q.items) }
@@ -141,8 +179,12 @@ func (q *queue) pop() *item {
 func (q *queue) remove(it *item) {
 	heap.Remove(q, it.pos)
 	it.queue = nil
-	q.all.n--
+	q.counted(-1)
 	if len(q.items) == 0 {
 		delete(q.all.byPriority[q.priority], q.shape)
+		if q.isParked {
+			delete(q.all.hidden[q.priority], q.shape)
+			q.isParked = false
+		}
 	}
 }

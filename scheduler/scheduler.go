@@ -167,6 +167,7 @@ type loop struct {
 	// outgoing are the workers with something in their outbox.
 	outgoing []*workerState
 	jobs     map[jobKey]*fsm.Job // nil entry: no such job
+	limits   limitMemory
 
 	gates     map[fsm.BreakerKey]*gate
 	known     map[string]*needs // parsed, by labels and require of a shape
@@ -215,6 +216,7 @@ func (l *loop) recover() {
 	l.asOf = fsm.ReadInfo(r).Applied
 	l.readSettings(r)
 	l.readGates(r)
+	l.recoverLimits(r)
 	l.recoverWorkers(r, old)
 }
 
@@ -270,6 +272,8 @@ func (l *loop) turn() time.Duration {
 	now, mono := l.cfg.Now(), l.cfg.Mono()
 	more := l.fill(now)
 	more = l.raise(now) || more
+	l.wakeRates(now)
+	more = l.refill(now) || more
 	if l.nextLook != 0 && mono >= l.nextLook {
 		l.trustAgain(mono)
 	}
@@ -313,6 +317,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.trimUnfit()
 	l.watchBusy(now)
 	l.watchGates(now)
+	l.tendGroups()
 	for _, w := range l.workers {
 		w.pace.turn()
 	}
@@ -333,8 +338,10 @@ func (l *loop) sleep(now int64, mono time.Duration) time.Duration {
 	if l.nextLook != 0 {
 		d = min(d, max(l.nextLook-mono, 0))
 	}
-	if next, ok := l.due.next(); ok {
-		d = min(d, time.Duration(max(next-now, 0))*time.Millisecond)
+	for _, next := range []func() (int64, bool){l.due.next, l.limits.nextWake} {
+		if at, ok := next(); ok {
+			d = min(d, time.Duration(max(at-now, 0))*time.Millisecond)
+		}
 	}
 	return d
 }

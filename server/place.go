@@ -28,7 +28,7 @@ func wantedNow(c fsm.Command, now int64) []rpc.Wanted {
 	n := 0
 	for i := range submit.Tasks {
 		t := &submit.Tasks[i]
-		if t.Delay > 0 || t.Due > now || t.Route != nil || n == maxNow {
+		if t.Delay > 0 || t.Due > now || n == maxNow || t.Route != nil || t.Concurrency != nil || t.Rate != nil {
 			continue
 		}
 		n++

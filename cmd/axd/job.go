@@ -165,6 +165,8 @@ func jobTable(t *table, j client.Job) {
 	}
 	t.pair("On exhausted", string(j.OnExhausted))
 	t.pair("Compensation", j.Compensation)
+	t.pair("Concurrency", concurrencyOf(j.Concurrency))
+	t.pair("Rate", rateOf(j.Rate))
 	t.pair("Selector", labels(j.Selector))
 	if r := j.Route; r != nil {
 		t.pair("Requires", strings.Join(r.Require, ", "))

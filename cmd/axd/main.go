@@ -182,7 +182,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
-	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newSnapshot(), newCheck(), newStats(), newVersion())
+	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -110,6 +110,7 @@ type policy struct {
 	strategy       string
 	sticky         string
 	app, owner     string
+	limits         limits
 }
 
 func (p *policy) flags(cmd *cobra.Command) {
@@ -134,6 +135,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.StringVar(&p.sticky, "sticky", "", "run all tasks of this `key` on one worker, as long as it is there")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
+	p.limits.flags(cmd)
 }
 
 func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
@@ -161,7 +163,10 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 	}
 	out.OnExhausted, out.Compensation = job.OnExhausted(p.exhausted), p.compensation
 	var err error
-	out.Retry, err = p.retry.rule(cmd, p.retries)
+	if out.Retry, err = p.retry.rule(cmd, p.retries); err != nil {
+		return out, err
+	}
+	err = p.limits.fill(cmd, &out)
 	return out, err
 }
 

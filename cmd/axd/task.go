@@ -147,6 +147,8 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Owner", task.Owner)
 	t.pair("Idempotency key", task.IdempotencyKey)
 	t.pair("Unique key", task.UniqueKey)
+	t.pair("Concurrency key", task.ConcurrencyKey)
+	t.pair("Rate key", task.RateKey)
 	t.pair("Execute time", exact(task.ExecuteTime))
 	t.pair("Created", exact(&task.CreatedAt))
 	t.pair("Started", exact(task.StartedAt))
