@@ -16,6 +16,7 @@ const (
 	ReasonNoQuorum     ReasonCode = "no_quorum"     // and no leader can be elected
 	ReasonLeaderSilent ReasonCode = "leader_silent" // what only the leader knows is missing
 
+	ReasonRestored ReasonCode = "restored" // what ran before a restore may still have its lease
 	ReasonNotDue   ReasonCode = "not_due"  // its time has not come
 	ReasonRetrying ReasonCode = "retrying" // it waits out the back-off after a failed attempt
 
@@ -56,7 +57,7 @@ const (
 // reasonOrder ranks reasons: what has to go away first comes first.
 var reasonOrder = []ReasonCode{
 	ReasonNoQuorum, ReasonNoLeader, ReasonLeaderSilent,
-	ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen,
+	ReasonRestored, ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen,
 	ReasonNoWorker, ReasonNoMatch, ReasonWorkersAway, ReasonSlotsReserved, ReasonNoSlot, ReasonQueued,
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,
 	ReasonArmed, ReasonNotStarted, ReasonRunning, ReasonMoveTooLate,

@@ -12,6 +12,7 @@ import (
 // is new adds itself before explainWorkers, which says that it is its turn where
 // nothing else was found. They are told in the order of job.SortReasons.
 var explainers = []func(*loop, *asked){
+	explainRestored,
 	explainPriority,
 	explainBreakers,
 	explainWorkers,

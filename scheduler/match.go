@@ -162,7 +162,7 @@ func (l *loop) assigned(items []fsm.AssignItem, res fsm.Result, err error) {
 		l.reload(r, it.Ref)
 	}
 	if err != nil {
-		l.nextMatch = l.cfg.Mono() + assignPause
+		l.nextMatch = max(l.nextMatch, l.cfg.Mono()+assignPause)
 		l.log.Warn("assigning tasks failed", "tasks", len(items), "error", err)
 	}
 }

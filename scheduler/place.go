@@ -84,8 +84,11 @@ func (s *Scheduler) Release(p *Placement) {
 }
 
 func (l *loop) place(wanted []Wanted) *Placement {
-	now := l.cfg.Now()
-	if l.dirty && l.cfg.Mono() >= l.nextMatch {
+	now, mono := l.cfg.Now(), l.cfg.Mono()
+	if mono < l.restored {
+		return nil
+	}
+	if l.dirty && mono >= l.nextMatch {
 		l.hand(now)
 	}
 	p := &Placement{term: l.term}

@@ -181,6 +181,7 @@ type loop struct {
 	arming     int           // assign proposals of armed tasks in flight
 	dirty      bool          // something changed that may let a task be assigned
 	nextMatch  time.Duration // not before: the last assign could not be proposed
+	restored   time.Duration // until then old leases may run, see awaitOldLeases
 	nextLook   time.Duration // when a worker is asked for more again; 0: none is doubted
 	nextHouse  time.Duration
 	nextExpire time.Duration
@@ -214,6 +215,7 @@ func (l *loop) recover() {
 	r, release := l.cfg.State.Read()
 	defer release()
 	l.asOf = fsm.ReadInfo(r).Applied
+	l.awaitOldLeases(r, now)
 	l.readSettings(r)
 	l.readGates(r)
 	l.recoverLimits(r)
