@@ -50,7 +50,7 @@ ends them. The last line of standard output is one JSON object with the figures;
 what they are, and the targets, is in docs/performance.md.`,
 	}
 	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchDrain(), newBenchPriority(), newBenchCommands())
-	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchIdle(), newBenchSoak(), newBenchAll(), newBenchWorker())
+	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchIdle(), newBenchRetry(), newBenchSoak(), newBenchAll(), newBenchWorker())
 	return cmd
 }
 

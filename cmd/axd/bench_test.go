@@ -44,6 +44,8 @@ func TestBench(t *testing.T) {
 		{tinyProbe, soundFigures + "p50_ms p99_ms max_ms lateness_p99_ms"},
 		{bench.Drain{Tasks: 500, Batch: 100, Callers: 2, Payload: 100}, soundFigures + "tasks_per_s"},
 		{bench.Commands{Rate: 10, Time: time.Second}, soundFigures + "p50_ms p99_ms max_ms lateness_p99_ms"},
+		{bench.Retry{Tasks: 30, Capacity: 50, Fail: 0.3, Initial: 100 * time.Millisecond, OutageTasks: 30, Down: 500 * time.Millisecond},
+			"fixed_round2_percent jitter_round2_percent outage_fixed_peak_ratio outage_jitter_peak_ratio outage_jitter_dead"},
 		{bench.Idle{Time: time.Second}, "cpu_percent_max cpu_cores_servers"},
 		{bench.Soak{Time: 4 * time.Second, Rate: 40, Spread: 2 * time.Second, Retention: time.Minute, Snapshot: 1},
 			soundFigures + "lateness_first_p99_ms lateness_last_p99_ms lateness_ratio rss_growth"},

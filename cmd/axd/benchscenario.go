@@ -206,6 +206,25 @@ and how long no write is accepted, and checks that nothing is lost or runs twice
 	return b.scenario(cmd, func() bench.Scenario { return s })
 }
 
+func newBenchRetry() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultRetry
+	cmd := &cobra.Command{
+		Use: "retry", Short: "Measure what jitter does to a service that many tasks call at once",
+		Long: `Have many tasks call a service at once that has a capacity and fails at random,
+and then one that is down at first. Measures how many have succeeded after each
+round of retries, and how the retries are spread when the service is back, with a
+rule without jitter and with the default.`,
+		Example: "  axd bench retry --tasks 1000 --outage-tasks 5000",
+	}
+	f := cmd.Flags()
+	count(f, &s.Tasks, "tasks", "tasks that call the service with a capacity")
+	f.Var((*rate)(&s.Capacity), "capacity", "requests a second that it takes")
+	count(f, &s.OutageTasks, "outage-tasks", "tasks that call the service that is down")
+	spanFlag(f, &s.Down, "down", "seconds that it is down")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
 func newBenchIdle() *cobra.Command {
 	var b benchFlags
 	s := bench.DefaultIdle
