@@ -101,7 +101,7 @@ func (s *service) take(attempt int, now time.Time) bool {
 		}
 		s.allowed--
 	}
-	if rand.Float64() < s.fail { //nolint:gosec // chance, not a secret
+	if rand.Float64() < s.fail {
 		return false
 	}
 	if attempt >= 1 && attempt <= retryRounds {
