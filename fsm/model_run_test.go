@@ -98,7 +98,7 @@ func (r *modelRun) remember(token job.Token) {
 // command draws a command, mostly one that makes sense.
 func (r *modelRun) command() Command {
 	t := r.t
-	switch rapid.IntRange(0, 16).Draw(t, "verb") {
+	switch rapid.IntRange(0, 17).Draw(t, "verb") {
 	case 0:
 		return PutJob{Namespace: "default", Name: r.jobName(), Spec: job.Spec{
 			Executor: job.Executor{Handler: rapid.SampledFrom([]string{"h1", "h2"}).Draw(t, "handler")},
@@ -133,6 +133,8 @@ func (r *modelRun) command() Command {
 		return Cancel{Ref: r.task()}
 	case 14:
 		return r.rescheduleOrExpire()
+	case 17:
+		return r.deadLetters()
 	case 15:
 		c := TimeOut{Term: r.drawTerm()}
 		for range rapid.IntRange(1, 3).Draw(t, "tasks") {

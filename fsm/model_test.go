@@ -67,6 +67,8 @@ type mTask struct {
 	unique              string
 	queue, total        int64 // time-outs of its own, ms
 	queueBy, endBy      int64
+	key                 string
+	discarded           bool
 	limited             bool // by the one concurrency limit that there is
 }
 
@@ -134,6 +136,8 @@ func (m *model) apply(c Command) mResult {
 		return m.cancel(c)
 	case Reschedule:
 		return m.reschedule(c)
+	case DeadLetters:
+		return m.deadLetters(c)
 	case Expire:
 		return m.expire(c)
 	}
@@ -197,7 +201,7 @@ func (m *model) submit(s *job.TaskSpec, worker, boot string) mResult {
 		id: job.NewID(m.now, uint64(m.index), m.next()), job: s.Job, state: job.Pending, version: 1,
 		priority: cmp.Or(s.Priority, j.priority, job.Normal),
 		due:      max(m.now, s.Due, m.now+s.Delay.Milliseconds()), attempts: map[uint32]*mAttempt{},
-		unique: s.UniqueKey, limited: s.Concurrency != nil,
+		unique: s.UniqueKey, key: s.IdempotencyKey, limited: s.Concurrency != nil,
 	}
 	if replaced != nil {
 		replaced.state, replaced.retry, replaced.ended, replaced.keyExpiry = job.Cancelled, false, m.now, m.now
@@ -452,7 +456,7 @@ func (m *model) reschedule(c Reschedule) mResult {
 func (m *model) expire(c Expire) mResult {
 	var r mResult
 	maps.DeleteFunc(m.tasks, func(_ job.ID, t *mTask) bool {
-		if t.state == job.Failed || t.state == job.TimedOut {
+		if t.dead() {
 			return false // a dead letter: the runs are shorter than its retention
 		}
 		if t.state.Terminal() && max(t.ended, t.keyExpiry) < min(c.EndedBefore, m.now) {
