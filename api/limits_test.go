@@ -57,3 +57,19 @@ func TestLimitsRefuse(t *testing.T) {
 		wantProblem(t, w.do("POST", "/v1/tasks", `{`+execTrue+`,`+tt.more+`}`), http.StatusBadRequest, job.CodeInvalid, tt.field)
 	}
 }
+
+func TestQuota(t *testing.T) {
+	w := newWorld(t)
+	if rec := w.do("POST", "/v1/cluster/settings", `{"max_pending": 5, "quotas": {"default": 1}}`); rec.Code != http.StatusOK {
+		t.Fatal(rec.Code, rec.Body)
+	}
+	w.submitted(`{` + execTrue + `}`)
+	rec := w.do("POST", "/v1/tasks", `{`+execTrue+`}`)
+	wantProblem(t, rec, http.StatusTooManyRequests, job.CodeQuotaExceeded, "namespace")
+	if rec.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	expect[client.Task](w, http.StatusCreated, "POST", "/v1/tasks?namespace=other", `{`+execTrue+`}`)
+	wantProblem(t, w.do("POST", "/v1/cluster/settings", `{"quotas": {"a/b": 1}}`), http.StatusBadRequest, job.CodeInvalid, "quotas")
+	wantProblem(t, w.do("POST", "/v1/cluster/settings", `{"max_pending": 0}`), http.StatusBadRequest, job.CodeInvalid, "max_pending")
+}

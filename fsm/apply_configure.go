@@ -25,6 +25,9 @@ func (a *apply) configure(c *Configure) Result {
 		if err := c.Settings.Validate(); err != nil {
 			return rejected(err)
 		}
+		if err := a.settings.Merge(*c.Settings).Validate(); err != nil {
+			return rejected(err)
+		}
 		a.putSettings(*c.Settings)
 	}
 	before := a.meta
@@ -36,11 +39,8 @@ func (a *apply) configure(c *Configure) Result {
 }
 
 func (a *apply) putSettings(over job.Settings) {
-	was := job.Settings{}
-	if stored, ok := stored[job.Settings](a, metaKey(metaSet)); ok {
-		was = *stored
-	}
-	is := was.Merge(over)
+	is := a.settings.Merge(over)
+	a.settings = is
 	a.set(metaKey(metaSet), mustEncode(a.codec, &is))
 	a.event(Event{Kind: EventSettings})
 }

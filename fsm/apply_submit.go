@@ -55,6 +55,11 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec, t *Task, w *Work
 			return *answer
 		}
 	}
+	if replaced == nil {
+		if err := a.withinQuota(namespace); err != nil {
+			return SubmitResult{Err: err}
+		}
+	}
 	t.ID = job.NewID(a.now, a.at.Index, a.next())
 	if replaced != nil {
 		a.replace(replaced, t)

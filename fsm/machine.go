@@ -37,6 +37,7 @@ type Machine struct {
 	loaded   bool
 	meta     metaRow
 	chain    uint64
+	settings job.Settings
 	low      [job.Low + 1][]byte // low marks by priority; nil: none
 	counters map[string]*counter
 	changed  []*counter // since the last flush
@@ -147,6 +148,7 @@ func (m *Machine) load(r Reader) error {
 	}
 	m.meta = readMeta(r)
 	m.chain = readChain(r)
+	m.settings = ReadSettings(r)
 	for _, p := range job.Priorities {
 		m.low[p] = readLow(r, p)
 	}

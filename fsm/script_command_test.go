@@ -25,6 +25,8 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 			}
 		}
 		return c
+	case "quota", "max-pending":
+		return quotaCommand(verb, f)
 	case "put-job":
 		return PutJob{Namespace: f.ns(), Name: f["name"], Spec: e.spec(f)}
 	case "delete-job":

@@ -43,3 +43,11 @@ func (e *scriptEnv) describeLimit(k, v []byte) (string, bool) {
 	}
 	return "", false
 }
+
+func quotaCommand(verb string, f fields) Command {
+	most := int(f.number("most"))
+	if verb == "quota" {
+		return Configure{Settings: &job.Settings{Quotas: map[string]int{f["of"]: most}}}
+	}
+	return Configure{Settings: &job.Settings{MaxPending: &most}}
+}

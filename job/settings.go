@@ -1,15 +1,31 @@
 package job
 
+import (
+	"maps"
+	"slices"
+)
+
 // DefaultHighSlots is the share of slots kept for high priority, in percent.
 const DefaultHighSlots = 20
 
-const maxHighSlots = 90
+// DefaultMaxPending is how many tasks of one namespace may wait, and the most that
+// may be set.
+const DefaultMaxPending = 20_000_000
+
+const (
+	maxHighSlots = 90
+	maxQuotas    = 1000
+)
 
 // Settings are what an operator decides for the whole cluster. A nil field is
 // unset.
 type Settings struct {
 	SuspendLow *bool `msgpack:"l,omitempty" json:"suspend_low,omitempty"` // low priority waits while the cluster is busy; default false
 	HighSlots  *int  `msgpack:"h,omitempty" json:"high_slots,omitempty"`  // percent of all slots kept for high priority; default 20, at most 90
+	// MaxPending is how many tasks of one namespace may wait; default 20,000,000.
+	MaxPending *int `msgpack:"p,omitempty" json:"max_pending,omitempty"`
+	// Quotas are the MaxPending of single namespaces; 0: that of all holds again.
+	Quotas map[string]int `msgpack:"q,omitempty" json:"quotas,omitempty"`
 }
 
 // Merge returns s with every field that over sets taken from over.
@@ -19,6 +35,16 @@ func (s Settings) Merge(over Settings) Settings {
 	}
 	if over.HighSlots != nil {
 		s.HighSlots = over.HighSlots
+	}
+	if over.MaxPending != nil {
+		s.MaxPending = over.MaxPending
+	}
+	if len(over.Quotas) > 0 {
+		quotas := map[string]int{}
+		maps.Copy(quotas, s.Quotas)
+		maps.Copy(quotas, over.Quotas)
+		maps.DeleteFunc(quotas, func(_ string, n int) bool { return n == 0 })
+		s.Quotas = quotas
 	}
 	return s
 }
@@ -39,7 +65,32 @@ func (s Settings) Validate() *Error {
 	if n := s.HighSlotsOrDefault(); n < 0 || n > maxHighSlots {
 		return invalidNumber("high_slots", "must be 0 to 90 percent", n)
 	}
+	if s.MaxPending != nil && (*s.MaxPending < 1 || *s.MaxPending > DefaultMaxPending) {
+		return invalidNumber("max_pending", "must be 1 to 20000000", *s.MaxPending)
+	}
+	if n := len(s.Quotas); n > maxQuotas {
+		return invalidNumber("quotas", "must be at most 1000 namespaces", n)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Quotas)) {
+		if !isNameLike(name, "._-") || len(name) > MaxName {
+			return Invalid("quotas", "each namespace "+nameRule, name)
+		}
+		if n := s.Quotas[name]; n < 0 || n > DefaultMaxPending {
+			return invalidNumber(at("quotas", name), "must be 1 to 20000000, or 0 for max_pending", n)
+		}
+	}
 	return nil
+}
+
+// MaxPendingOf returns how many tasks of a namespace may wait.
+func (s Settings) MaxPendingOf(namespace string) int {
+	if n := s.Quotas[namespace]; n > 0 {
+		return n
+	}
+	if s.MaxPending != nil {
+		return *s.MaxPending
+	}
+	return DefaultMaxPending
 }
 
 // ValidatePriorities checks the priorities that a worker is for; none means all.

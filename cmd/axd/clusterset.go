@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,19 +16,24 @@ import (
 func newClusterSet() *cobra.Command {
 	var c conn
 	var suspend bool
-	var high int
+	var high, pending int
+	var quotas map[string]int
 	cmd := &cobra.Command{
 		Use: "set", Short: "Change the cluster's settings", Args: noArgs,
 		Long: `Change the settings that hold for the whole cluster; 'axd cluster status' shows
 those that were set.`,
 		Example: `  axd cluster set --suspend-low
-  axd cluster set --suspend-low=false --high-slots 10`,
+  axd cluster set --suspend-low=false --high-slots 10
+  axd cluster set --max-pending 1000000 --quota team-a=50000`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&suspend, "suspend-low", false, "low-priority tasks wait while more than 90% of the slots have been taken for 10s")
 	f.IntVar(&high, "high-slots", job.DefaultHighSlots, "`percent` of all slots kept for high-priority tasks, 0 to 90")
+	f.IntVar(&pending, "max-pending", job.DefaultMaxPending, "how `many` tasks of one namespace may wait")
+	f.StringToIntVar(&quotas, "quota", nil, "... of one namespace: `NAME=MANY`; repeatable; 0 takes it back")
+	f.Lookup("quota").DefValue = "" // the words say what holds
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
-		if err := oneOf(cmd, "suspend-low", "high-slots"); err != nil {
+		if err := oneOf(cmd, "suspend-low", "high-slots", "max-pending", "quota"); err != nil {
 			return err
 		}
 		var change job.Settings
@@ -36,6 +43,10 @@ those that were set.`,
 		if cmd.Flags().Changed("high-slots") {
 			change.HighSlots = &high
 		}
+		if cmd.Flags().Changed("max-pending") {
+			change.MaxPending = &pending
+		}
+		change.Quotas = quotas
 		got, err := cl.SetSettings(ctx, change)
 		if err != nil {
 			return err
@@ -50,6 +61,12 @@ func settingsTable(t *table, s job.Settings) {
 	}
 	if s.HighSlots != nil {
 		t.row("High slots", strconv.Itoa(*s.HighSlots)+"%")
+	}
+	if s.MaxPending != nil {
+		t.row("Max pending", strconv.Itoa(*s.MaxPending))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(s.Quotas)) {
+		t.row("Quota of "+namespace, strconv.Itoa(s.Quotas[namespace]))
 	}
 }
 
