@@ -106,6 +106,9 @@ func (q *explaining) failed(r *job.Reason, last *fsm.Attempt) {
 	t := &q.task
 	r.Text = fmt.Sprintf("Attempt %d ended: %s%s. ", t.Attempt, t.Error, q.exit(false))
 	r.Next = "See what it wrote: 'axd task logs $ID'."
+	if !t.CompensatedBy.IsZero() {
+		r.Next += " Task " + t.CompensatedBy.String() + " makes good for it."
+	}
 	if t.Dead {
 		r.Next += " It is a dead letter: 'axd deadletter replay $ID' lets it run again."
 	}

@@ -25,6 +25,9 @@ const (
 
 	ReasonBreakerOpen ReasonCode = "breaker_open" // attempts failed in a row, at workers or at its HTTP target
 
+	ReasonLimitHeld   ReasonCode = "limit_held"   // as many attempts hold its concurrency limit as may
+	ReasonRateLimited ReasonCode = "rate_limited" // its rate lets none begin yet
+
 	ReasonNoWorker    ReasonCode = "no_worker"    // no worker takes work at all
 	ReasonNoMatch     ReasonCode = "no_match"     // the connected ones lack something that it asks for
 	ReasonWorkersAway ReasonCode = "workers_away" // those that match drain, are lost or aren't connected
@@ -57,7 +60,7 @@ const (
 // reasonOrder ranks reasons: what has to go away first comes first.
 var reasonOrder = []ReasonCode{
 	ReasonNoQuorum, ReasonNoLeader, ReasonLeaderSilent,
-	ReasonRestored, ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen,
+	ReasonRestored, ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen, ReasonLimitHeld, ReasonRateLimited,
 	ReasonNoWorker, ReasonNoMatch, ReasonWorkersAway, ReasonSlotsReserved, ReasonNoSlot, ReasonQueued,
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,
 	ReasonArmed, ReasonNotStarted, ReasonRunning, ReasonMoveTooLate,

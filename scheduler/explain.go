@@ -15,6 +15,7 @@ var explainers = []func(*loop, *asked){
 	explainRestored,
 	explainPriority,
 	explainBreakers,
+	explainLimits,
 	explainWorkers,
 	explainAttempt,
 }

@@ -293,3 +293,42 @@ func TestExplainABreakerOfAWorker(t *testing.T) {
 		}
 	})
 }
+
+// An explanation holds the loop up: among as many tasks as are ever in memory it
+// must not be felt.
+func BenchmarkExplain(b *testing.B) {
+	l := &loop{Scheduler: New(Config{}), known: map[string]*needs{}, queues: newReadyQueues(), due: newDueWindow(0, 60_000, 3000)}
+	w := &workerState{name: "w1", slots: 4, offers: map[string]bool{"exec": true}, room: -1}
+	for i := range 60_000 {
+		it := &item{ref: fsm.TaskRef{ID: job.NewID(int64(i), 1, uint32(i))}, priority: job.Normal, due: int64(i)}
+		l.due.hold(it)
+		l.queues.push(it, shape{offer: "exec"})
+	}
+	q := &asked{task: &fsm.Task{State: job.Pending, Due: 100_000, ID: job.ID{255}}, now: 120_000}
+	q.task.Policy.Priority = job.Normal
+	for b.Loop() {
+		if n, more := l.ahead(q, []*workerState{w}); n != maxAhead || !more {
+			b.Fatal(n, more)
+		}
+	}
+}
+
+func TestExplainLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.worker("w1", 20, 0).mustConnect()
+		c.submit(limited("a", 2), limited("a", 2))
+		time.Sleep(time.Second)
+		held := c.submit(limited("a", 2))[0]
+		slow := handler(0)
+		slow.Rate = &job.Rate{Max: 1, Per: job.Duration(time.Minute), Name: "slow"}
+		rated := c.submit(slow, slow)
+		time.Sleep(time.Second)
+		if r := c.only(held, job.ReasonLimitHeld); !strings.Contains(r.Text, `key "a" lets 2 run at a time; held by 2 attempts`) {
+			t.Errorf("%+v", r)
+		}
+		if r := c.only(rated[1], job.ReasonRateLimited); r.Until-time.Now().UnixMilli() < 58_000 || r.Until-time.Now().UnixMilli() > 60_000 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
