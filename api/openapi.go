@@ -80,10 +80,16 @@ var paramSchemas = map[string]object{
 	"follow":      {"type": "boolean", "default": false, "description": "stream as text/event-stream"},
 	"attempt":     {"type": "integer", "minimum": 1, "description": "default: the latest"},
 	"stream":      {"type": "string", "enum": []string{"stdout", "stderr"}, "description": "default: stdout, then stderr"},
+	"callback":    {"type": "string", "description": "a task's id, - and a number"},
 	"kind":        {"type": "string"},
 	"error":       {"type": "string", "description": "part of the last error's text"},
 	"subject":     {"type": "string"},
 }
+
+// callbackStates is what state means to GET /v1/callbacks.
+var callbackStates = object{"type": "string", "enum": []string{
+	fsm.CallbackOwed.String(), fsm.CallbackDelivered.String(), fsm.CallbackDead.String(),
+}}
 
 // alertStates is what state means to GET /v1/alerts.
 var alertStates = object{"type": "string", "enum": []string{
@@ -120,6 +126,9 @@ func (s *schemas) operation(r route) object {
 		schema := paramSchemas[name]
 		if _, ok := r.answer.(client.AlertList); ok && name == "state" {
 			schema = alertStates
+		}
+		if _, ok := r.answer.(client.CallbackList); ok && name == "state" {
+			schema = callbackStates
 		}
 		params = append(params, object{"name": name, "in": "query", "schema": schema})
 	}
@@ -273,6 +282,9 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 		"total_timeout":     "of all attempts together and the pauses between them, from when the task is first due; absent: no limit",
 		"heartbeat_timeout": "how long an attempt may be silent, at least 1s; absent: it need not send heartbeats. Not for http",
 		"grace":             "from TERM to KILL; default 5s, at most 1h",
+		"callback_url":      "sent the result of a task that has ended, at least once",
+		"callback_job":      "run with the result of a task that has ended as payload; excludes callback_url",
+		"callback_on":       "only where it ended so: success, failed, timeout, cancelled; default: however it ended",
 	},
 	reflect.TypeFor[job.Retry](): {
 		"max_retries": "0 to 1000, default 5",

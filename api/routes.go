@@ -27,6 +27,7 @@ func routes() []route {
 	all = append(all, reconcileRoutes()...)
 	all = append(all, workerRoutes()...)
 	all = append(all, deadLetterRoutes()...)
+	all = append(all, callbackRoutes()...)
 	all = append(all, operationRoutes()...)
 	return append(all, serverRoutes()...)
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -35,15 +34,16 @@ func (s *taskView) show(t fsm.Task) client.Task {
 		}
 		out.WorkerAddress = address
 	}
-	if t.Job != "" && (t.Policy.App == "" || t.Policy.Owner == "") {
+	if t.Job != "" {
 		policy, known := s.jobs[t.Job]
 		if !known {
 			j, _ := fsm.GetJob(s.v, t.Namespace, t.Job)
 			policy = j.Spec.Policy
 			s.jobs[t.Job] = policy
 		}
-		out.App = cmp.Or(t.Policy.App, policy.App)
-		out.Owner = cmp.Or(t.Policy.Owner, policy.Owner)
+		p := policy.Merge(t.Policy)
+		out.App, out.Owner = p.App, p.Owner
+		out.CallbackURL, out.CallbackJob, out.CallbackOn = p.CallbackURL, p.CallbackJob, p.CallbackOn
 	}
 	return out
 }
@@ -94,6 +94,13 @@ func showTask(t fsm.Task, now int64) client.Task {
 
 		App:   t.Policy.App,
 		Owner: t.Policy.Owner,
+
+		CallbackURL: t.Policy.CallbackURL,
+		CallbackJob: t.Policy.CallbackJob,
+		CallbackOn:  t.Policy.CallbackOn,
+	}
+	if !t.CallbackOf.IsZero() {
+		out.CallbackOf = t.CallbackOf.String()
 	}
 	if !t.Compensates.IsZero() {
 		out.Compensates = t.Compensates.String()

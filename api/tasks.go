@@ -38,6 +38,10 @@ func (a *api) getTask(r *request) error {
 			return job.NotFound("id", ref.ID.String())
 		}
 		task = a.taskView(v).show(t)
+		if c, ok := fsm.GetCallback(v, fsm.CallbackRef{Task: ref, N: t.Callback}); ok && t.Callback != 0 {
+			shown := showCallback(&c)
+			task.Callback = &shown
+		}
 		if body, ok := fsm.BodyOf(v, &t); ok {
 			payload = body.Payload
 			if t.Job == "" {

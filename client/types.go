@@ -79,7 +79,12 @@ type Task struct {
 	CompensatedBy     string          `json:"compensated_by,omitempty"` // the task that makes good for this one
 	App               string          `json:"app,omitempty"`
 	Owner             string          `json:"owner,omitempty"`
-	Payload           json.RawMessage `json:"payload,omitempty"` // shown for one task, not in lists
+	CallbackURL       string          `json:"callback_url,omitempty"`
+	CallbackJob       string          `json:"callback_job,omitempty"`
+	CallbackOn        []string        `json:"callback_on,omitempty"`
+	CallbackOf        string          `json:"callback_of,omitempty"` // the task whose callback_job this one is
+	Callback          *Callback       `json:"callback,omitempty"`    // the newest one; shown for one task, not in lists
+	Payload           json.RawMessage `json:"payload,omitempty"`     // shown for one task, not in lists
 }
 
 // TaskList is a page of tasks.
@@ -114,6 +119,31 @@ type LateResult struct {
 	At      time.Time `json:"at"`
 	Outcome string    `json:"outcome"`
 	Error   string    `json:"error,omitempty"`
+}
+
+// Callback is what is owed to a URL or a job for the end of a task.
+type Callback struct {
+	ID         string     `json:"id"` // sent as webhook-id: the same however often it is sent
+	Namespace  string     `json:"namespace"`
+	Task       string     `json:"task_id"`
+	State      string     `json:"state"` // owed, delivered, dead
+	URL        string     `json:"url,omitempty"`
+	Job        string     `json:"job,omitempty"`    // to run with the result
+	RunAs      string     `json:"run_as,omitempty"` // the task that runs the job
+	TaskState  string     `json:"task_state"`       // that is told
+	Tries      int        `json:"tries"`            // since it was owed, or last asked for
+	CreatedAt  time.Time  `json:"created_at"`
+	NextTry    *time.Time `json:"next_try,omitempty"` // while owed
+	LastTry    *time.Time `json:"last_try,omitempty"`
+	SettledAt  *time.Time `json:"settled_at,omitempty"`  // delivered or dead
+	LastStatus int        `json:"last_status,omitempty"` // HTTP status of the last answer
+	LastError  string     `json:"last_error,omitempty"`
+}
+
+// CallbackList is a page of callbacks.
+type CallbackList struct {
+	Callbacks  []Callback `json:"callbacks"`
+	NextCursor string     `json:"next_cursor,omitempty"`
 }
 
 // AttemptList holds a task's kept attempts, oldest first.

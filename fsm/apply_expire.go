@@ -18,8 +18,9 @@ func (a *apply) expire(c *Expire) Result {
 	var r Result
 	before := min(c.EndedBefore, a.now)
 	left := a.expireEnded(tableEnded, before, maxFanOut, &r)
-	a.expireEnded(tableDeadAge, min(before, a.now-DeadRetention), left, &r)
 	r.Deleted += a.deleteRates(maxOldRates, &r)
+	left = a.expireEnded(tableDeadAge, min(before, a.now-DeadRetention), left, &r)
+	a.expireCallbacks(before, left, &r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)

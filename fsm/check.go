@@ -43,6 +43,10 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableAlertAge, c.alertAge)
 	c.rows(tableBreakers, c.breaker)
+	c.rows(tableCallbacks, c.callback)
+	c.rows(tableCallbackDue, c.callbackDue)
+	c.rows(tableCallbackState, c.callbackState)
+	c.rows(tableCallbackAge, c.callbackAge)
 	c.counters()
 	c.lowMarks()
 	return c.problems

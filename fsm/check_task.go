@@ -42,6 +42,9 @@ func (c *checker) task(k, v []byte) {
 		c.want(c.has(key{}.byJob(t.Namespace, t.Job).id(t.ID)), "task %s: has no row by job %s", t.ID, t.Job)
 		c.want(t.State.Terminal() || c.has(key{}.job(t.Namespace, t.Job)), "task %s: %v, but job %s does not exist", t.ID, t.State, t.Job)
 	}
+	if t.Callback != 0 {
+		c.want(c.has(key{}.callback(CallbackRef{ref, t.Callback})), "task %s: callback %d does not exist", t.ID, t.Callback)
+	}
 	if t.State.Active() {
 		c.want(c.has(key{}.active(t.Worker, ref)), "task %s: %v without an active row of worker %s", t.ID, t.State, t.Worker)
 		c.want(c.has(key{}.attempt(ref, t.Attempt)), "task %s: %v without attempt %d", t.ID, t.State, t.Attempt)

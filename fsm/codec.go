@@ -172,6 +172,10 @@ func newCommand(code Code) Command {
 		return &PutAlert{}
 	case CodeEndAlert:
 		return &EndAlert{}
+	case CodeCallbackTried:
+		return &CallbackTried{}
+	case CodeRedeliver:
+		return &Redeliver{}
 	}
 	return nil
 }

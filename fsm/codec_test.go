@@ -171,6 +171,7 @@ func everyCommand() []Command {
 		filled[Expire](), filled[Checksum](), filled[DrainWorker](),
 		filled[SubmitNow](), filled[TimeOut](), filled[PutAlert](), filled[EndAlert](),
 		filled[DeadLetters](), filled[ContinueDead](),
+		filled[CallbackTried](), filled[Redeliver](),
 	}
 }
 

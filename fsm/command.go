@@ -30,6 +30,8 @@ const (
 	CodeTimeOut        Code = 25
 	CodeDeadLetters    Code = 26
 	CodeContinueDead   Code = 27
+	CodeCallbackTried  Code = 40
+	CodeRedeliver      Code = 41
 )
 
 // Command is one verb with its arguments. Commands are data: each is
@@ -268,6 +270,22 @@ type EndAlert struct {
 	Actor    string `msgpack:"a,omitempty"`
 }
 
+// CallbackTried records what came of sending a callback. The leader sends it, so
+// this carries its term and the version of the callback that it saw.
+type CallbackTried struct {
+	Term    uint64      `msgpack:"t"`
+	Ref     CallbackRef `msgpack:"r"`
+	Version uint64      `msgpack:"v"`
+	OK      bool        `msgpack:"o,omitempty"` // it was taken
+	Status  int         `msgpack:"s,omitempty"` // HTTP status; 0: no answer
+	Error   string      `msgpack:"e,omitempty"` // cut to MaxErrorBytes
+}
+
+// Redeliver makes a callback owed again, with all its tries before it.
+type Redeliver struct {
+	Ref CallbackRef `msgpack:"r"`
+}
+
 // Checksum keeps the hash chain as of the entry before, which must be the same on
 // every server: so servers that are at different entries can compare.
 type Checksum struct{}
@@ -299,3 +317,5 @@ func (DeadLetters) Code() Code    { return CodeDeadLetters }
 func (ContinueDead) Code() Code   { return CodeContinueDead }
 func (PutAlert) Code() Code       { return CodePutAlert }
 func (EndAlert) Code() Code       { return CodeEndAlert }
+func (CallbackTried) Code() Code  { return CodeCallbackTried }
+func (Redeliver) Code() Code      { return CodeRedeliver }

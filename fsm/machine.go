@@ -334,6 +334,10 @@ func (a *apply) command(c Command) Result {
 		return a.putAlert(c)
 	case *EndAlert:
 		return a.endAlert(c)
+	case *CallbackTried:
+		return a.callbackTried(c)
+	case *Redeliver:
+		return a.redeliver(c)
 	}
 	panic(fmt.Sprintf("fsm: no verb for %T", c)) // newCommand and this switch disagree
 }

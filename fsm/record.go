@@ -58,6 +58,9 @@ type Task struct {
 	WantDue      int64        `msgpack:"u,omitempty"`
 	WantPriority job.Priority `msgpack:"P,omitempty"`
 	TooLate      bool         `msgpack:"L,omitempty"` // the attempt had started before a Reschedule could take it back
+
+	Callback   uint64 `msgpack:"1,omitempty"` // number of its newest kept callback; 0: none
+	CallbackOf job.ID `msgpack:"2,omitempty"` // the task whose callback this one is
 }
 
 // Body is what never changes of a task.

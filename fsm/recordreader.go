@@ -97,6 +97,10 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.QueueBy = r.int()
 	case 'T':
 		t.EndBy = r.int()
+	case '1':
+		t.Callback = r.uint()
+	case '2':
+		t.CallbackOf = r.id()
 	default:
 		r.fail()
 	}
@@ -142,6 +146,12 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		p.OnExhausted = job.OnExhausted(r.name())
 	case 'C':
 		p.Compensation = r.name()
+	case '1':
+		p.CallbackURL = r.name()
+	case '2':
+		p.CallbackJob = r.name()
+	case '3':
+		r.tagged(&p.CallbackOn)
 	default:
 		r.fail()
 	}

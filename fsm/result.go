@@ -70,6 +70,7 @@ const (
 	EventJobChanged                         // a job was put or deleted
 	EventSettings                           // the cluster's settings: look them up
 	EventBreaker                            // a breaker opened, or one that was open closed
+	EventCallback                           // a callback is owed, or due at another time
 )
 
 // Event is a hint to the leader's memory that a task or worker changed. A lost
@@ -81,7 +82,8 @@ type Event struct {
 	Worker  string
 	Token   job.Token
 
-	JobVersion     uint64   // of EventAssigned: of the task's job
-	Namespace, Job string   // of EventJobChanged
-	Breaker        *Breaker // of EventBreaker; OpenUntil 0: it closed
+	JobVersion     uint64    // of EventAssigned: of the task's job
+	Namespace, Job string    // of EventJobChanged
+	Breaker        *Breaker  // of EventBreaker; OpenUntil 0: it closed
+	Callback       *Callback // of EventCallback
 }

@@ -187,6 +187,11 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.id('Z', t.CompensatedBy)
 	w.int('W', t.QueueBy)
 	w.int('T', t.EndBy)
+	w.uint('1', t.Callback)
+	if !t.CallbackOf.IsZero() {
+		w.field('2')
+		w.b = appendBytes(w.b, t.CallbackOf[:])
+	}
 	return w.end()
 }
 
@@ -239,6 +244,11 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	}
 	if p.Rate != nil {
 		w.tagged(c, 'R', p.Rate)
+	}
+	w.str('1', p.CallbackURL)
+	w.str('2', p.CallbackJob)
+	if len(p.CallbackOn) > 0 {
+		w.tagged(c, '3', p.CallbackOn)
 	}
 }
 

@@ -86,6 +86,9 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	case "resolve":
 		return EndAlert{Kind: f["kind"], Subject: f["subject"], Resolved: true}
 	}
+	if c, ok := e.callbackCommand(verb, f); ok {
+		return c
+	}
 	return e.workerCommand(verb, f)
 }
 
@@ -142,6 +145,10 @@ func (e *scriptEnv) policy(f fields) job.Policy {
 		}
 	}
 	limitPolicy(f, &p)
+	p.CallbackURL, p.CallbackJob = f["callback"], f["callback-job"]
+	if on := f["on"]; on != "" {
+		p.CallbackOn = strings.Split(on, ",")
+	}
 	if f["retries"] != "" {
 		none := job.JitterNone
 		p.Retry = &job.Retry{
@@ -343,6 +350,10 @@ func (e *scriptEnv) showTask(b *strings.Builder, t *Task) {
 	b.WriteString(e.compensations(t))
 	add(t.QueueBy != 0, "queue by %s", e.at(t.QueueBy))
 	add(t.EndBy != 0, "end by %s", e.at(t.EndBy))
+	add(t.Callback != 0, "callback %d", t.Callback)
+	if !t.CallbackOf.IsZero() {
+		fmt.Fprintf(b, " callback-of %s", e.name(t.CallbackOf))
+	}
 	if t.ExitCode != nil {
 		fmt.Fprintf(b, " code %d", *t.ExitCode)
 	}
@@ -386,10 +397,14 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
 		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings", EventBreaker: "breaker",
+		EventCallback: "callback",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {
 		fmt.Fprintf(b, " %s", e.name(ev.Task.ID))
+	}
+	if ev.Callback != nil {
+		fmt.Fprintf(b, " %s to %s due %s", e.nameIDs(ev.Callback.Ref().String()), ev.Callback.Target(), e.at(ev.Callback.Due))
 	}
 	if ev.Worker != "" {
 		fmt.Fprintf(b, " worker %s", ev.Worker)
@@ -422,78 +437,5 @@ func (e *scriptEnv) showCounts(b *strings.Builder, f fields) {
 	}
 	for _, s := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(b, "%s %d\n", s, counts[s])
-	}
-}
-
-// dump shows the keys of all tables, or of one, in words.
-func (e *scriptEnv) dump(b *strings.Builder, f fields) {
-	e.tx.Ascend([]byte{tableMeta}, nil, func(k, v []byte) bool {
-		line := e.describe(k, v)
-		if want := f["table"]; want == "" || strings.HasPrefix(line, want) {
-			fmt.Fprintln(b, line)
-		}
-		return true
-	})
-}
-
-func (e *scriptEnv) describe(k, v []byte) string {
-	r := readKey(k)
-	switch k[0] {
-	case tableMeta:
-		if k[1] != metaLow {
-			return fmt.Sprintf("meta %c", k[1])
-		}
-		return fmt.Sprintf("meta low %s", job.Priority(k[2]))
-	case tableJobs:
-		return fmt.Sprintf("job %s/%s", r.name(), r.name())
-	case tableJobVersions:
-		return fmt.Sprintf("job-version %s/%s %d", r.name(), r.name(), r.u64())
-	case tableTasks, tableBodies:
-		ref := r.ref()
-		return fmt.Sprintf("%s %s/%s", map[byte]string{tableTasks: "task", tableBodies: "body"}[k[0]], ref.Namespace, e.name(ref.ID))
-	case tableDue:
-		p := job.Priority(r.u8())
-		d := r.due()
-		return fmt.Sprintf("due %s %s %s/%s", p, e.at(d.Due), d.Namespace, e.name(d.ID))
-	case tableByState:
-		return fmt.Sprintf("by-state %s %s %s", r.name(), job.State(r.u8()), e.name(r.id()))
-	case tableByJob:
-		return fmt.Sprintf("by-job %s %s %s", r.name(), r.name(), e.name(r.id()))
-	case tableCounters:
-		return fmt.Sprintf("counter %q", k[1:])
-	case tableAttempts:
-		ref := r.ref()
-		return fmt.Sprintf("attempt %s/%s %d", ref.Namespace, e.name(ref.ID), r.u32())
-	case tableWorkers:
-		return fmt.Sprintf("worker %s", r.name())
-	case tableActive:
-		w := r.name()
-		ref := r.ref()
-		return fmt.Sprintf("active %s %s/%s", w, ref.Namespace, e.name(ref.ID))
-	case tableKeys:
-		return fmt.Sprintf("key %s %q", r.name(), r.name())
-	case tableEnded:
-		at := r.time()
-		ref := r.ref()
-		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
-	}
-	if out, ok := e.describeDead(k); ok {
-		return out
-	}
-	if out, ok := e.describeLimit(k, v); ok {
-		return out
-	}
-	if out, ok := e.describeAlert(k); ok {
-		return out
-	}
-	return fmt.Sprintf("unknown %x", k)
-}
-
-func (e *scriptEnv) showBreaker(b *strings.Builder, k Breaker) {
-	fmt.Fprintf(b, " %s", strings.Join(strings.Fields(strings.Join([]string{k.Kind, k.Worker, k.Job, k.Target}, " ")), " "))
-	if k.OpenUntil == 0 {
-		b.WriteString(" closed")
-	} else {
-		fmt.Fprintf(b, " open until %s, opened %d", e.at(k.OpenUntil), k.Opened)
 	}
 }

@@ -298,6 +298,8 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 		fmt.Fprintf(&b, "%s\n", e.nameIDs(string(body.Payload)))
 	case "dead":
 		e.listDead(&b, f)
+	case "callbacks", "callback-body", "due-callbacks":
+		e.showCallbacks(&b, cmd, f)
 	case "alerts":
 		e.showAlerts(&b, f)
 	case "dump":

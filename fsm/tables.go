@@ -90,6 +90,18 @@ const (
 	tableDeadAge byte = 0x22
 	// tableDeadActs: id → DeadAct, of those that go on; at most maxDeadActs.
 	tableDeadActs byte = 0x23
+	// tableCallbacks: namespace, task id, number (8) → Callback.
+	tableCallbacks byte = 0x30
+	// tableCallbackDue: target, due (8, Unix ms), task id, number (8), namespace →
+	// empty. Exactly the callbacks that are owed; a target's lie together, so that
+	// one that takes none doesn't stand before the others.
+	tableCallbackDue byte = 0x31
+	// tableCallbackState: namespace, state, task id, number (8) → empty. One row for
+	// each of tableCallbacks.
+	tableCallbackState byte = 0x32
+	// tableCallbackAge: time (8), task id, number (8), namespace → empty. Exactly the
+	// callbacks that are settled, at the time when they were.
+	tableCallbackAge byte = 0x33
 )
 
 // The rows of tableMeta.

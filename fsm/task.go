@@ -62,6 +62,7 @@ func (a *apply) write(old, t *Task) {
 	var next *Task
 	if ended {
 		next = a.bury(t)
+		a.owe(t)
 	}
 	if t.Holds != "" && !t.State.Active() {
 		a.freeLimit(t)

@@ -63,6 +63,12 @@ func (p Policy) Merge(over Policy) Policy {
 	if over.Rate != nil {
 		p.Rate = over.Rate
 	}
+	if over.CallbackURL != "" || over.CallbackJob != "" {
+		p.CallbackURL, p.CallbackJob = over.CallbackURL, over.CallbackJob
+	}
+	if len(over.CallbackOn) > 0 {
+		p.CallbackOn = over.CallbackOn
+	}
 	return p
 }
 
@@ -73,7 +79,8 @@ func (p Policy) PriorityOnly() bool {
 		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Retry == nil &&
 		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil &&
 		p.OnExhausted == "" && p.Compensation == "" &&
-		p.Concurrency == nil && p.Rate == nil
+		p.Concurrency == nil && p.Rate == nil &&
+		p.CallbackURL == "" && p.CallbackJob == "" && len(p.CallbackOn) == 0
 }
 
 // RetryOrDefault returns the retry rule with all its defaults filled in.

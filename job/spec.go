@@ -95,6 +95,12 @@ type Policy struct {
 	Compensation string            `msgpack:"C,omitempty" json:"compensation,omitempty"` // the job to run when the task has failed for good
 	Concurrency  *Concurrency      `msgpack:"M,omitempty" json:"concurrency,omitempty"`  // attempts active at once
 	Rate         *Rate             `msgpack:"R,omitempty" json:"rate,omitempty"`         // attempts begun within a time
+
+	// CallbackURL is sent the result of a task that ended; CallbackJob is run with it
+	// as payload. One of them, or neither.
+	CallbackURL string   `msgpack:"1,omitempty" json:"callback_url,omitempty"`
+	CallbackJob string   `msgpack:"2,omitempty" json:"callback_job,omitempty"`
+	CallbackOn  []string `msgpack:"3,omitempty" json:"callback_on,omitempty"` // only where it ended so; default: however it ended
 }
 
 // Spec is a job's definition. Its namespace and name are the key it is kept under.

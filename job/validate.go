@@ -175,6 +175,9 @@ func (p Policy) Validate() *Error {
 	if e := p.validateLimits(); e != nil {
 		return e
 	}
+	if e := p.validateCallback(); e != nil {
+		return e
+	}
 	switch p.OnDisconnect {
 	case "", DisconnectKill, DisconnectContinue:
 	default:

@@ -99,12 +99,15 @@ func (s *Server) Serving(ctx context.Context) error { return s.node.ReadBarrier(
 // Metrics implements api.Backend.
 func (s *Server) Metrics() map[string]float64 {
 	out := map[string]float64{
-		"scheduler_ready_tasks":    float64(s.sched.Ready()),
-		"scheduler_loaded_tasks":   float64(s.sched.Loaded()),
-		"scheduler_mended_total":   float64(s.sched.Mended()),
-		"scheduler_assigned_total": float64(s.sched.Assigned()),
-		"scheduler_low_suspended":  0,
-		"leader":                   0,
+		"scheduler_ready_tasks":     float64(s.sched.Ready()),
+		"scheduler_loaded_tasks":    float64(s.sched.Loaded()),
+		"scheduler_mended_total":    float64(s.sched.Mended()),
+		"scheduler_assigned_total":  float64(s.sched.Assigned()),
+		"scheduler_low_suspended":   0,
+		"callbacks_delivered_total": float64(s.callbacks.Delivered()),
+		"callbacks_failed_total":    float64(s.callbacks.Failed()),
+		"callbacks_in_flight":       float64(s.callbacks.InFlight()),
+		"leader":                    0,
 	}
 	if s.sched.LowSuspended() {
 		out["scheduler_low_suspended"] = 1

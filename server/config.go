@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"time"
@@ -19,11 +20,12 @@ type Config struct {
 	RPC     string // host:port of Raft and RPC; default DefaultRPC
 	Gossip  string // host:port of membership, TCP and UDP; default DefaultGossip
 
-	AllowedHosts    []string // names that a request's Host header may carry beside loopback and the listeners' own
-	Join            []string // gossip addresses of other servers
-	BootstrapExpect int      // servers that form a new cluster together; default 1 without Join, else 0: wait to be added
-	Alone           bool     // a cluster of one for good: it need not wait for rivals before it leads
-	Insecure        bool     // allow listeners that are not loopback although there is neither TLS nor tokens
+	CallbackAllow   []netip.Prefix // addresses that callbacks may reach although they are inner ones
+	AllowedHosts    []string       // names that a request's Host header may carry beside loopback and the listeners' own
+	Join            []string       // gossip addresses of other servers
+	BootstrapExpect int            // servers that form a new cluster together; default 1 without Join, else 0: wait to be added
+	Alone           bool           // a cluster of one for good: it need not wait for rivals before it leads
+	Insecure        bool           // allow listeners that are not loopback although there is neither TLS nor tokens
 
 	ElectionTimeout time.Duration  // without a leader; 100ms to 10s, default DefaultElectionTimeout
 	RaftMultiplier  int            // stretches ElectionTimeout: 1 to 10, default DefaultRaftMultiplier

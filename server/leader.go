@@ -106,6 +106,7 @@ func (s *Server) lead(ctx context.Context, term uint64) {
 	s.watch.kick() // may this server lead?
 	var beside sync.WaitGroup
 	beside.Go(func() { s.keepHouse(ctx) })
+	beside.Go(func() { s.callbacks.Run(ctx, outbox{s, term}) })
 	s.sched.Run(ctx, term)
 	s.leading.Store(false)
 	beside.Wait()
@@ -207,6 +208,7 @@ func (s *Server) onEvents(meta fsm.Meta, events []fsm.Event) {
 		return
 	}
 	s.sched.Events(meta.Index, events)
+	s.hintCallbacks(events)
 	s.logTransitions(events)
 }
 

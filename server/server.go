@@ -19,6 +19,7 @@ import (
 	"github.com/axd-project/axd/cluster"
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/notify"
 	"github.com/axd-project/axd/raftnode"
 	"github.com/axd-project/axd/rpc"
 	"github.com/axd-project/axd/scheduler"
@@ -38,21 +39,22 @@ type Server struct {
 	log  *slog.Logger
 	boot string // random, once per process
 
-	dir      *dataDir
-	rpc      net.Listener
-	mux      *rpc.Mux
-	gate     *gate
-	http     net.Listener
-	peers    *rpc.Peers
-	home     *store.Home
-	node     *raftnode.Node
-	gossip   Membership
-	sched    *scheduler.Scheduler
-	clock    *clock
-	vouch    vouch
-	watch    clockWatch
-	alerts   alerts
-	sessions sessions
+	dir       *dataDir
+	rpc       net.Listener
+	mux       *rpc.Mux
+	gate      *gate
+	http      net.Listener
+	peers     *rpc.Peers
+	home      *store.Home
+	node      *raftnode.Node
+	gossip    Membership
+	sched     *scheduler.Scheduler
+	callbacks *notify.Sender
+	clock     *clock
+	vouch     vouch
+	watch     clockWatch
+	alerts    alerts
+	sessions  sessions
 
 	formMu   sync.Mutex                     // guards what dir says of cluster and promise
 	dialled  sync.Map                       // server's name → address at which Raft's dial last succeeded
@@ -119,6 +121,7 @@ func (s *Server) open() (err error) {
 		Log: asyncLog{s}, State: stateView{s}, Logger: s.log, Now: s.clock.Now, Mono: s.cfg.Host.Mono,
 		LeaseTTL: s.cfg.LeaseTTL, Retention: s.cfg.Retention, Horizon: 2*s.cfg.electionTimeout() + time.Second,
 	})
+	s.callbacks = s.newCallbacks()
 	if s.gossip, err = s.startGossip(); err != nil {
 		return err
 	}

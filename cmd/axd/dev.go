@@ -68,7 +68,7 @@ func (d *dev) run(ctx context.Context, hurry <-chan struct{}, stdout, stderr io.
 	logger := d.log.logger(stderr)
 	s, err := server.New(server.Config{
 		Name: "s1", DataDir: filepath.Join(d.dataDir, "server"), HTTP: d.http, RPC: rpc, Gossip: gossip,
-		BootstrapExpect: 1, Alone: true, Version: version, Logger: logger,
+		BootstrapExpect: 1, Alone: true, Version: version, Logger: logger, CallbackAllow: loopback,
 	})
 	if err != nil {
 		return err

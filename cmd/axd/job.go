@@ -173,6 +173,8 @@ func jobTable(t *table, j client.Job) {
 		t.pair("Strategy", string(r.Strategy))
 		t.pair("Sticky", r.Sticky)
 	}
+	t.pair("Callback", callbackOf(client.Task{CallbackURL: j.CallbackURL, CallbackJob: j.CallbackJob}))
+	t.pair("Callback on", strings.Join(j.CallbackOn, ", "))
 	t.pair("Created", exact(j.CreatedAt))
 	t.pair("Updated", exact(j.UpdatedAt))
 	for _, state := range sorted(j.Tasks) {

@@ -120,11 +120,12 @@ func codeOf(err error) job.Code {
 
 // lists tells of each kind of object which command lists those that exist.
 var lists = map[string]string{
-	"task":   "'axd task list' shows the tasks; ended ones go after the servers' --retention. Another namespace: --namespace.",
-	"job":    "'axd job list' shows the jobs. Another namespace: --namespace.",
-	"worker": "'axd worker list' shows the workers.",
-	"server": "'axd cluster status' shows the servers.",
-	"alert":  "'axd alert list' shows the alerts.",
+	"task":     "'axd task list' shows the tasks; ended ones go after the servers' --retention. Another namespace: --namespace.",
+	"job":      "'axd job list' shows the jobs. Another namespace: --namespace.",
+	"worker":   "'axd worker list' shows the workers.",
+	"server":   "'axd cluster status' shows the servers.",
+	"alert":    "'axd alert list' shows the alerts.",
+	"callback": "'axd callback list' shows the callbacks. Another namespace: --namespace.",
 }
 
 func fieldOf(err error) string {
@@ -182,7 +183,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
-	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newSnapshot(), newCheck(), newStats(), newVersion())
+	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -111,6 +111,9 @@ type policy struct {
 	sticky         string
 	app, owner     string
 	limits         limits
+
+	callbackURL, callbackJob string
+	callbackOn               []string
 }
 
 func (p *policy) flags(cmd *cobra.Command) {
@@ -136,10 +139,17 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
 	p.limits.flags(cmd)
+	f.StringVar(&p.callbackURL, "callback-url", "", "send the result to this `URL` when the task has ended")
+	f.StringVar(&p.callbackJob, "callback-job", "", "run this `job` with the result as payload when the task has ended")
+	f.StringSliceVar(&p.callbackOn, "callback-on", nil, "call back only for these `states`: "+strings.Join(job.CallbackEnds(), ", ")+" (default: all)")
+	_ = cmd.RegisterFlagCompletionFunc("callback-on", fixed(job.CallbackEnds()...))
 }
 
 func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
-	out := job.Policy{App: p.app, Owner: p.owner, Selector: p.selector}
+	out := job.Policy{
+		App: p.app, Owner: p.owner, Selector: p.selector,
+		CallbackURL: p.callbackURL, CallbackJob: p.callbackJob, CallbackOn: p.callbackOn,
+	}
 	if p.priority != "" {
 		if err := out.Priority.UnmarshalText([]byte(p.priority)); err != nil {
 			return out, job.Invalid("--priority", "must be high, normal or low", p.priority)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -66,6 +67,7 @@ type serverFlags struct {
 	log                              logging
 	retention, skew, election, lease durationFlag
 	snapshotMiB                      int64
+	callbackAllow                    []string
 }
 
 func (s *serverFlags) add(cmd *cobra.Command) {
@@ -81,6 +83,8 @@ func (s *serverFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&cfg.Insecure, "insecure", false, "allow listeners that other machines can reach")
 	f.StringSliceVar(&cfg.AllowedHosts, "allowed-host", nil,
 		"`names` that requests may carry in their Host header, beside loopback and --http")
+	f.StringSliceVar(&s.callbackAllow, "callback-allow", nil,
+		"inner `addresses` that callbacks may reach, such as 10.1.0.0/16 (default: none)")
 	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", server.DefaultRaftMultiplier,
 		"stretch --election-timeout, 1 to 10; 5 for SD cards and slow links")
 	s.election = durationFlag(server.DefaultElectionTimeout)
@@ -107,10 +111,34 @@ func (s *serverFlags) complete() error {
 		return job.Invalid("--snapshot-mib", "must be 1 to 1024", strconv.FormatInt(s.snapshotMiB, 10))
 	}
 	cfg := s.cfg
+	var err error
+	if cfg.CallbackAllow, err = prefixes("--callback-allow", s.callbackAllow); err != nil {
+		return err
+	}
 	cfg.SnapshotBytes = s.snapshotMiB << 20
 	cfg.ElectionTimeout, cfg.LeaseTTL = time.Duration(s.election), time.Duration(s.lease)
 	cfg.MaxClockSkew, cfg.Retention = time.Duration(s.skew), time.Duration(s.retention)
 	return errors.Join(checkDataDir(cfg.DataDir), checkAddresses("--join", cfg.Join...), checkAddresses("--gossip", cfg.Gossip))
+}
+
+// loopback are the addresses of the machine itself: who may run commands there needs
+// no callback to reach them.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// prefixes reads ranges of addresses; a single address is a range of one.
+func prefixes(flag string, texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if a, single := netip.ParseAddr(text); single == nil {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil || p.Addr().Zone() != "" {
+			return nil, job.Invalid(flag, "must be ranges of addresses, such as 10.1.0.0/16 or 192.168.7.3", text)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
 }
 
 const maxSnapshotMiB = 1024 // a restart replays so much of the log

@@ -164,6 +164,8 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Last error", cut(task.LastError, 200))
 	t.pair("Compensates", task.Compensates)
 	t.pair("Compensated by", task.CompensatedBy)
+	t.pair("Callback", callbackOf(task))
+	t.pair("Callback of", task.CallbackOf)
 	if len(attempts) == 0 {
 		return
 	}

@@ -23,6 +23,7 @@ var imports = map[string][]string{
 	"worker":    {"job", "rpc", "cluster", "internal"},
 	"scheduler": {"fsm", "job", "wheel"},
 	"client":    {"job"},
+	"notify":    {},
 	"api":       {"fsm", "job", "client"}, // client: it holds the JSON shapes that api serves
 	"server":    {"*"},
 	"cmd":       {"server", "worker", "client", "job", "internal/bench", "internal/timeslice"},
