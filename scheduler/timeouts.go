@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"time"
 
 	"github.com/axd-project/axd/fsm"
@@ -61,7 +62,8 @@ func (l *loop) armBackstop(r fsm.Reader, w *workerState, t *fsm.Task) {
 		}
 	}
 	if limit > 0 {
-		a.backstop = l.cfg.Mono() + limit + policy.GraceOrDefault().Std() + backstopMargin
+		margin := l.cfg.Mono() + policy.GraceOrDefault().Std() + backstopMargin
+		a.backstop = margin + min(limit, math.MaxInt64-margin)
 	}
 }
 

@@ -106,7 +106,7 @@ func (c *command) decide(now time.Duration, l leaseView) (action, stopReason) {
 		}
 		return actNothing, c.reason
 	}
-	if c.order.Timeout > 0 && now >= c.startedAt+time.Duration(c.order.Timeout) {
+	if c.order.Timeout > 0 && now-c.startedAt >= time.Duration(c.order.Timeout) {
 		return actTerm, stopTimeout
 	}
 	if c.pulse.silent(now) {
@@ -128,7 +128,7 @@ func (c *command) next(l leaseView) time.Duration {
 	}
 	at := time.Duration(1<<63 - 1)
 	if c.order.Timeout > 0 {
-		at = c.startedAt + time.Duration(c.order.Timeout)
+		at = later(c.startedAt, time.Duration(c.order.Timeout))
 	}
 	at = min(at, c.pulse.next())
 	if !c.order.Continue {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"math"
 	"time"
 )
 
@@ -13,7 +14,7 @@ type timeLimit struct {
 
 // timeLimit takes the attempt's limits as of its beginning.
 func (w *Worker) timeLimit(a *attempt) timeLimit {
-	l := timeLimit{timeout: time.Duration(a.item.TimeoutMS) * time.Millisecond}
+	l := timeLimit{timeout: time.Duration(min(a.item.TimeoutMS, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond}
 	if a.item.EndByMS == 0 {
 		return l
 	}
@@ -22,6 +23,14 @@ func (w *Worker) timeLimit(a *attempt) timeLimit {
 		l = timeLimit{timeout: left, total: true}
 	}
 	return l
+}
+
+// later is at plus d, the last instant there is where that would pass it.
+func later(at, d time.Duration) time.Duration {
+	if d > math.MaxInt64-at {
+		return math.MaxInt64
+	}
+	return at + d
 }
 
 // passed tells that the attempt must not start.

@@ -45,7 +45,7 @@ func (w *watch) add(a *attempt, started time.Duration, lease *lease) {
 	*e = watched{a: a, tell: started + startedDelay, timeout: never, quiet: never}
 	if a.executor.Exec == nil {
 		if a.limit.timeout > 0 {
-			e.timeout = started + a.limit.timeout
+			e.timeout = later(started, a.limit.timeout)
 		}
 		if e.silence = time.Duration(a.item.HeartbeatMS) * time.Millisecond; e.silence > 0 {
 			e.quiet = started + e.silence
