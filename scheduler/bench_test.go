@@ -16,10 +16,10 @@ import (
 func BenchmarkAssign(b *testing.B) {
 	for _, workers := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			s := New(Config{Log: nullLog{}})
+			s := New(Config{Log: nullLog{}, Logger: slog.New(slog.DiscardHandler)})
 			l := newLoop(s, 1)
 			l.due, l.queues = newDueWindow(0, 1, 0), newReadyQueues()
-			l.workers = map[string]*workerState{}
+			l.workers, l.known = map[string]*workerState{}, map[string]*needs{}
 			for i := range workers {
 				name := fmt.Sprintf("w%d", i)
 				l.workers[name] = &workerState{
