@@ -20,7 +20,8 @@ func (c *checker) callback(k, v []byte) {
 	c.want(cb.End.State.Terminal(), "callback %s: of a task that is %v", id, cb.End.State)
 	owed := cb.State == CallbackOwed
 	c.want(owed || cb.State == CallbackDelivered || cb.State == CallbackDead, "callback %s: unknown state %d", id, cb.State)
-	c.want(owed == (cb.Settled == 0) && owed == (cb.Due != 0), "callback %s: %v, due %d, settled %d", id, cb.State, cb.Due, cb.Settled)
+	settled, due := cb.Settled != 0, cb.Due != 0
+	c.want(settled != owed && due == owed, "callback %s: %v, due %d, settled %d", id, cb.State, cb.Due, cb.Settled)
 	c.want(cb.Job == "" || !owed, "callback %s: job %s was not run", id, cb.Job)
 	c.want(cb.Tries <= job.CallbackRetry.Max()+1, "callback %s: %d tries", id, cb.Tries)
 	c.want(c.has(key{}.callbackState(cb.Namespace, cb.State).id(cb.Task).u64(cb.N)), "callback %s: has no row by state %v", id, cb.State)
