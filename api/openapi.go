@@ -274,6 +274,7 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 	},
 	reflect.TypeFor[job.Policy](): {
 		"success_codes":     "exit codes (default 0) or HTTP statuses (default 200 to 299)",
+		"idempotent":        "two attempts may run at one time, so that a silent worker's tasks are moved within seconds, before its lease ends",
 		"on_disconnect":     "what a worker that lost the servers does: kill (default), or continue, which needs a timeout",
 		"compensation":      "the job to run when the task has failed for good; its payload tells of the failure",
 		"on_exhausted":      "what becomes of a task that failed for good: dead_letter (default), or ignore",

@@ -122,6 +122,8 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		p.Timeout = r.duration()
 	case 'g':
 		p.Grace = r.duration()
+	case 'Y':
+		p.Idempotent = new(r.bool())
 	case 'Q':
 		p.QueueTimeout = r.duration()
 	case 'Z':

@@ -219,6 +219,9 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	if p.Grace != nil {
 		w.tagged(c, 'g', p.Grace)
 	}
+	if p.Idempotent != nil {
+		w.tagged(c, 'Y', p.Idempotent)
+	}
 	for _, limit := range [...]struct {
 		name byte
 		d    *job.Duration

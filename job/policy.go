@@ -69,6 +69,9 @@ func (p Policy) Merge(over Policy) Policy {
 	if len(over.CallbackOn) > 0 {
 		p.CallbackOn = over.CallbackOn
 	}
+	if over.Idempotent != nil {
+		p.Idempotent = over.Idempotent
+	}
 	return p
 }
 
@@ -76,7 +79,7 @@ func (p Policy) Merge(over Policy) Policy {
 // as that of most tasks.
 func (p Policy) PriorityOnly() bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil &&
-		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Retry == nil &&
+		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Idempotent == nil && p.Retry == nil &&
 		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil &&
 		p.OnExhausted == "" && p.Compensation == "" &&
 		p.Concurrency == nil && p.Rate == nil &&
@@ -155,6 +158,10 @@ func (p Policy) OnDisconnectOrDefault() OnDisconnect {
 	}
 	return p.OnDisconnect
 }
+
+// IsIdempotent reports whether another attempt may run beside one whose worker is
+// silent.
+func (p Policy) IsIdempotent() bool { return p.Idempotent != nil && *p.Idempotent }
 
 // IsSuccess reports whether an attempt of an executor of the given kind that
 // ended with code counts as a success: by SuccessCodes if there are any, else

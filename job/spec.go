@@ -101,6 +101,10 @@ type Policy struct {
 	CallbackURL string   `msgpack:"1,omitempty" json:"callback_url,omitempty"`
 	CallbackJob string   `msgpack:"2,omitempty" json:"callback_job,omitempty"`
 	CallbackOn  []string `msgpack:"3,omitempty" json:"callback_on,omitempty"` // only where it ended so; default: however it ended
+
+	// Idempotent: two attempts may run at one time, so none waits for the end of a
+	// silent worker's lease.
+	Idempotent *bool `msgpack:"Y,omitempty" json:"idempotent,omitempty"`
 }
 
 // Spec is a job's definition. Its namespace and name are the key it is kept under.

@@ -238,6 +238,7 @@ type model struct {
 	starts []start
 	kills  map[fsm.AttemptRef]KillReason
 	link   *link
+	hung   bool // it does nothing, though its connection is there
 	deaf   bool // what it is sent is lost on the way
 	noSlot int  // armed attempts given back since no slot was free
 	other  int  // slots that the leader knows nothing of what fills them
@@ -278,7 +279,7 @@ func (m *model) connect() error {
 			case <-gone:
 				return
 			case <-time.After(time.Second):
-				if sched.Renew(m.name, m.boot) {
+				if !m.hangs() && sched.Renew(m.name, m.boot) {
 					m.renewed(time.Now())
 					sched.Heartbeat(m.name, m.free())
 				}

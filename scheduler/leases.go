@@ -73,6 +73,28 @@ func (l *leases) renewedSince(b boot, at time.Duration) bool {
 	return ok && is.answered >= at
 }
 
+// silent returns for how long a life has not been heard of; running is false where
+// its lease has ended.
+func (l *leases) silent(b boot, now time.Duration) (d time.Duration, running bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is, ok := l.mu.lives[b]
+	return now - is.answered, ok
+}
+
+// soonest returns when the first life will have been silent for so long that has
+// not been yet.
+func (l *leases) soonest(silence, now time.Duration) (at time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, is := range l.mu.lives {
+		if then := is.answered + silence; then > now && (!ok || then < at) {
+			at, ok = then, true
+		}
+	}
+	return at, ok
+}
+
 // next returns when the first lease ends, slop not included.
 func (l *leases) next() (at time.Duration, ok bool) {
 	l.mu.Lock()

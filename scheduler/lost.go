@@ -23,6 +23,7 @@ func (l *loop) expireLeases(now int64, mono time.Duration) {
 	for _, w := range l.workers {
 		l.markLost(w)
 		l.loseEnded(w, now, mono)
+		l.moveIdempotent(w, now, mono)
 	}
 }
 
@@ -60,7 +61,7 @@ func (l *loop) loseEnded(w *workerState, now int64, mono time.Duration) {
 			if a.lostAt == 0 {
 				a.lostAt, a.unstarted = mono, !a.running && a.due > ended
 				if !a.unstarted {
-					a.lostAt += l.goesOn(a.ref.Ref)
+					a.lostAt += l.goesOn(w, a.ref.Ref)
 				}
 			}
 			switch {
@@ -122,8 +123,10 @@ func (l *loop) loseAgain(worker string, refs []fsm.AttemptRef) {
 	}
 }
 
-// goesOn returns how long an attempt may run on after its lease has ended.
-func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
+// goesOn returns how long an attempt may run on after its lease has ended: one and
+// a half of its time-out from when its worker was last heard of, but always for as
+// long as one needs that has started at the very end of the lease.
+func (l *loop) goesOn(w *workerState, ref fsm.TaskRef) time.Duration {
 	r, release := l.read()
 	defer release()
 	t, ok := fsm.GetTask(r, ref)
@@ -134,5 +137,6 @@ func (l *loop) goesOn(ref fsm.TaskRef) time.Duration {
 	if policy.OnDisconnectOrDefault() != job.DisconnectContinue {
 		return 0
 	}
-	return policy.TimeoutOrDefault().Std()*3/2 + policy.GraceOrDefault().Std()
+	timeout, lease := policy.TimeoutOrDefault().Std(), w.lease+l.cfg.LeaseSlop
+	return max(timeout*3/2-lease, timeout+policy.GraceOrDefault().Std()+backstopMargin)
 }

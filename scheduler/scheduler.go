@@ -55,6 +55,7 @@ const (
 	maxTimeOut      = 500                     // tasks in one time-out
 	assignPause     = 100 * time.Millisecond  // after an assign that could not be proposed
 	houseInterval   = 500 * time.Millisecond  // between looks at leases and back-stops
+	suspectSilence  = 2 * time.Second         // without heartbeat, after which a worker is suspect
 	expireInterval  = 2 * time.Second         // between looks for records past their retention
 	redispatchAfter = 10 * time.Second        // an attempt that was sent and has not started
 	maxUnfit        = 100                     // tasks of one shape kept in memory while no connected worker fits it
@@ -325,6 +326,9 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	}
 	l.dirty = l.dirty || l.upcoming.len() > 0
 	l.nextHouse = mono + houseInterval
+	if at, ok := l.leases.soonest(l.suspectAfter(), mono); ok {
+		l.nextHouse = min(l.nextHouse, at+time.Millisecond)
+	}
 	if end, ok := l.leases.next(); ok {
 		l.nextHouse = min(l.nextHouse, max(end+l.cfg.LeaseSlop, mono)+time.Millisecond)
 	}

@@ -135,7 +135,7 @@ func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, rep
 		reply(0, err)
 		return
 	}
-	w.session, w.room = session, -1
+	w.session, w.room, w.suspect = session, -1, false
 	w.offers = make(map[string]bool, len(h.Offers))
 	for _, o := range h.Offers {
 		w.offers[o] = true
@@ -236,6 +236,7 @@ func (s *Scheduler) Renew(worker, bootID string) bool {
 func (s *Scheduler) Heartbeat(worker string, free int) {
 	s.inbox.put(func(l *loop) {
 		if w := l.workers[worker]; w != nil {
+			w.suspect = false
 			w.comeDue(l.cfg.Now())
 			l.reported(w, free)
 		}

@@ -20,6 +20,7 @@ type workerState struct {
 	active   map[fsm.TaskRef]*active // of this life
 	earlier  map[fsm.TaskRef]*active // of earlier lives: they hold no slot, and end with their lease
 	room     int                     // free slots as last reported, where fewer than computed; -1: trust the computation
+	suspect  bool                    // it is silent, and work was moved from it: it gets none before it is heard again
 	joining  bool                    // its registration is proposed, not yet answered
 	lease    time.Duration           // the longest that a leader granted it
 	outbox   []Dispatch              // to be sent at the end of the turn
@@ -57,6 +58,8 @@ type active struct {
 	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:
 	// its lease has not ended. See loseEnded.
 	lostAt time.Duration
+	// stays: it was looked at, and is not moved before its lease ends.
+	stays bool
 	// unstarted: when its lease ended it was surely not yet due.
 	unstarted bool
 }
@@ -77,7 +80,7 @@ func (w *workerState) connected() bool { return w.session != nil && !gone(w.sess
 
 // present reports whether the worker takes work.
 func (w *workerState) present() bool {
-	return w.session != nil && !w.draining && !w.lost && !w.joining
+	return w.session != nil && !w.draining && !w.lost && !w.joining && !w.suspect
 }
 
 func (w *workerState) usable() bool { return w.present() && w.free() > 0 }

@@ -172,7 +172,7 @@ func marked(dir string, item rpc.DispatchItem) []int {
 
 // Case K4-03: commands die with their worker, and the attempt ends as lost when
 // the worker is back.
-func TestKilledWorkerTakesItsCommandsAlong(t *testing.T) {
+func TestK4_03_KilledWorkerTakesItsCommandsAlong(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	dir := t.TempDir()

@@ -253,3 +253,32 @@ func TestLateSupervisorSeesWhatWasWritten(t *testing.T) {
 		t.Error("a pulse without a limit")
 	}
 }
+
+// A worker that is cut off ends its commands before its lease does, and those that
+// may go on are left alone. Their results come when it is back.
+func TestCutOffWorkerEndsItsCommands(t *testing.T) {
+	t.Parallel()
+	l := newLeader(t)
+	l.with(func() { l.ttl = shortTTL })
+	dir := t.TempDir()
+	startWorker(t, l, withExec(dir))
+	dies := l.item(sh(`trap "" TERM; (trap "" TERM; sleep 300) & sleep 300`))
+	goesOn := l.item(sh(`sleep 3; echo done`), func(i *rpc.DispatchItem) { i.Continue, i.TimeoutMS = true, 60_000 })
+	l.dispatch(dies, goesOn)
+	for range 2 {
+		receive(t, l.started, 5*time.Second)
+	}
+	l.with(func() { l.deaf = true })
+	eventually(t, shortTTL+500*time.Millisecond, "all of the command is dead", func() bool { return len(marked(dir, dies)) == 0 })
+	if len(marked(dir, goesOn)) == 0 {
+		t.Error("what may go on was ended too")
+	}
+	l.with(func() { l.deaf = false })
+	for range 2 {
+		f := receive(t, l.finished, 10*time.Second)
+		want := map[rpc.Ref]job.Outcome{dies.Ref: job.OutcomeLost, goesOn.Ref: job.OutcomeSuccess}[f.Ref]
+		if job.Outcome(f.Outcome) != want {
+			t.Errorf("%v, want %v: %s", job.Outcome(f.Outcome), want, f.Error)
+		}
+	}
+}

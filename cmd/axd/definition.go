@@ -33,7 +33,7 @@ type definition struct {
 func onlyFile(cmd *cobra.Command) error {
 	for _, name := range append([]string{
 		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
-		"queue-timeout", "total-timeout", "heartbeat-timeout",
+		"idempotent", "queue-timeout", "total-timeout", "heartbeat-timeout",
 		"grace", "retries", "selector", "require", "route", "sticky", "app", "owner", "cpu", "memory",
 	}, append(retryFlagNames, failureFlagNames...)...) {
 		if cmd.Flags().Changed(name) {

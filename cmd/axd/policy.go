@@ -111,6 +111,7 @@ type policy struct {
 	sticky         string
 	app, owner     string
 	limits         limits
+	idempotent     bool
 
 	callbackURL, callbackJob string
 	callbackOn               []string
@@ -136,6 +137,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	f.StringVar(&p.strategy, "route", "", "the `strategy` among workers that fit: least_loaded (default), round_robin, random")
 	_ = cmd.RegisterFlagCompletionFunc("route", fixed("least_loaded", "round_robin", "random"))
 	f.StringVar(&p.sticky, "sticky", "", "run all tasks of this `key` on one worker, as long as it is there")
+	f.BoolVar(&p.idempotent, "idempotent", false, "two attempts may run at one time: don't wait for a silent worker's lease")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
 	p.limits.flags(cmd)
@@ -172,6 +174,9 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 		out.Route = &job.Route{Require: p.require, Strategy: job.RouteStrategy(p.strategy), Sticky: p.sticky}
 	}
 	out.OnExhausted, out.Compensation = job.OnExhausted(p.exhausted), p.compensation
+	if cmd.Flags().Changed("idempotent") {
+		out.Idempotent = &p.idempotent
+	}
 	var err error
 	if out.Retry, err = p.retry.rule(cmd, p.retries); err != nil {
 		return out, err
