@@ -32,7 +32,7 @@ type benchFlags struct {
 func (b *benchFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&b.opts.Dir, "dir", "", "`directory` for the servers' data, on the disk to be measured (default: the temporary one)")
 	f.StringSliceVar(&b.opts.Addr, "addr", nil, "a running cluster's HTTP `addresses` instead of own servers")
-	f.IntVar(&b.opts.Workers, "workers", 2, "worker processes")
+	f.IntVar(&b.opts.Workers, "workers", 0, "worker `processes` (default 2; worker-failover 5)")
 	f.IntVar(&b.opts.Slots, "slots", 1000, "attempts at one time, of each worker")
 	f.BoolVar(&b.opts.Spool, "spool", false, "let no-op workers keep results on disk, synced, until they are acknowledged")
 	f.BoolVar(&b.opts.ViaLeader, "via-leader", false, "send all requests to the leader (default: spread over the servers, which forward)")
@@ -50,7 +50,7 @@ ends them. The last line of standard output is one JSON object with the figures;
 what they are, and the targets, is in docs/performance.md.`,
 	}
 	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchDrain(), newBenchPriority(), newBenchCommands())
-	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchIdle(), newBenchRetry(), newBenchSoak(), newBenchAll(), newBenchWorker())
+	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchWorkerFailover(), newBenchIdle(), newBenchRetry(), newBenchSoak(), newBenchAll(), newBenchWorker())
 	return cmd
 }
 

@@ -225,6 +225,20 @@ rule without jitter and with the default.`,
 	return b.scenario(cmd, func() bench.Scenario { return s })
 }
 
+func newBenchWorkerFailover() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultWorkerFailover
+	cmd := &cobra.Command{
+		Use: "worker-failover", Short: "Kill a worker while its tasks run",
+		Long: `Let tasks run on five workers, half of them of an idempotent job, and kill one
+worker with SIGKILL. Measures when the servers no longer call it alive, and when
+its tasks run again elsewhere, and checks that no other runs twice.`,
+		Example: "  axd bench worker-failover --tasks 2000",
+	}
+	count(cmd.Flags(), &s.Tasks, "tasks", "tasks that run")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
 func newBenchIdle() *cobra.Command {
 	var b benchFlags
 	s := bench.DefaultIdle

@@ -4,7 +4,7 @@ package bench
 func All() []Scenario {
 	return []Scenario{
 		DefaultIngest, Ingest{Tasks: 100_000, Batch: 1, Callers: 64, Payload: 100},
-		DefaultImmediate, DefaultLateness, DefaultDrain, DefaultPriority, DefaultCommands, DefaultIdle, DefaultRetry, DefaultFailover, DefaultFootprint,
+		DefaultImmediate, DefaultLateness, DefaultDrain, DefaultPriority, DefaultCommands, DefaultIdle, DefaultRetry, DefaultFailover, DefaultWorkerFailover, DefaultFootprint,
 		DefaultFootprint.with(10_000_000),
 		DefaultSoak,
 	}

@@ -31,9 +31,13 @@ type phase struct {
 }
 
 func (e *env) newPhase(ctx context.Context, total, bytes int) (*phase, error) {
+	return e.newPhaseWith(ctx, total, bytes, job.Policy{})
+}
+
+func (e *env) newPhaseWith(ctx context.Context, total, bytes int, policy job.Policy) (*phase, error) {
 	e.phases++
 	p := &phase{e: e, id: e.phases, job: fmt.Sprintf("bench-%s-%d", e.unique, e.phases), total: total, bytes: bytes}
-	_, err := e.admin.PutJob(ctx, p.job, job.Spec{Executor: job.Executor{Handler: e.handler()}})
+	_, err := e.admin.PutJob(ctx, p.job, job.Spec{Executor: job.Executor{Handler: e.handler()}, Policy: policy})
 	return p, err
 }
 
