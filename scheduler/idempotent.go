@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
 )
 
 // suspectAfter is how long a worker may be silent before it is suspect: two of its
@@ -51,6 +52,11 @@ func (l *loop) mayMove(a *active, now int64) bool {
 	if !ok || t.Token != a.ref.Token || t.CancelRequested || t.EndBy != 0 && t.EndBy <= now {
 		return false
 	}
-	policy, _, _ := l.assignedWith(r, &t)
-	return policy.IsIdempotent() && t.Retries < policy.RetryOrDefault().Max()
+	policy, executor, _ := l.assignedWith(r, &t)
+	if !policy.IsIdempotent() {
+		return false
+	}
+	retry := policy.RetryOrDefault()
+	final := retry.NonRetryable != nil && retry.NonRetryable.Matches(executor.Kind(), nil, job.ErrorClass(job.OutcomeLost, ""))
+	return t.Retries < retry.Max() && !final
 }
