@@ -1,7 +1,9 @@
 package job
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -22,6 +24,23 @@ func (id *ID) DecodeMsgpack(dec *msgpack.Decoder) error {
 		return Errorf(CodeInvalid, "an id must be 16 bytes")
 	}
 	return dec.ReadFull(id[:])
+}
+
+// EncodeMsgpack implements msgpack.CustomEncoder: a map sorted by its keys, since
+// msgpack sorts those of maps to strings alone, and replicas must write the same.
+func (q Quotas) EncodeMsgpack(enc *msgpack.Encoder) error {
+	if err := enc.EncodeMapLen(len(q)); err != nil {
+		return err
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(q)) {
+		if err := enc.EncodeString(namespace); err != nil {
+			return err
+		}
+		if err := enc.EncodeInt(int64(q[namespace])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const tokenFields = 3

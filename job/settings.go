@@ -25,8 +25,11 @@ type Settings struct {
 	// MaxPending is how many tasks of one namespace may wait; default 20,000,000.
 	MaxPending *int `msgpack:"p,omitempty" json:"max_pending,omitempty"`
 	// Quotas are the MaxPending of single namespaces; 0: that of all holds again.
-	Quotas map[string]int `msgpack:"q,omitempty" json:"quotas,omitempty"`
+	Quotas Quotas `msgpack:"q,omitempty" json:"quotas,omitempty"`
 }
+
+// Quotas are numbers of tasks by namespace.
+type Quotas map[string]int
 
 // Merge returns s with every field that over sets taken from over.
 func (s Settings) Merge(over Settings) Settings {
