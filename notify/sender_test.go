@@ -114,6 +114,13 @@ func newSink() *sink {
 	}
 }
 
+// sent counts the deliveries that have arrived.
+func (k *sink) sent() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.at)
+}
+
 func (k *sink) RoundTrip(r *http.Request) (*http.Response, error) {
 	host, id := r.URL.Host, r.Header.Get(HeaderID)
 	k.mu.Lock()
@@ -171,9 +178,9 @@ func TestSlowTargetDelaysNoOther(t *testing.T) {
 				owedAt[id] = time.Now()
 				s.Owed(host, time.Now().UnixMilli())
 			}
-			time.Sleep(5 * time.Millisecond)
+			pass(5 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		var late []time.Duration
@@ -216,7 +223,7 @@ func TestSlowDeliveryLeavesItsTargetTheRest(t *testing.T) {
 			b.add(fmt.Sprintf("c%02d", i), "a:80")
 		}
 		defer runs(s, b)()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if len(b.ok) != 49 {
 			t.Errorf("%d of 49 delivered beside the slow one", len(b.ok))
 		}
@@ -238,7 +245,7 @@ func TestFailingTargetIsProbed(t *testing.T) {
 		s := newTestSender(k)
 		b.add("first", "a:80")
 		defer runs(s, b)()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		k.mu.Lock()
 		k.most = map[string]int{}
 		k.mu.Unlock()
@@ -246,14 +253,14 @@ func TestFailingTargetIsProbed(t *testing.T) {
 			b.add(fmt.Sprintf("c%02d", i), "a:80")
 			s.Owed("a:80", time.Now().UnixMilli())
 		}
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		k.mu.Lock()
 		if n := len(k.at["first"]); n != 2 {
 			t.Errorf("the first was sent %d times in 8s, want 2", n)
 		}
 		down = false
 		k.mu.Unlock()
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		if len(b.ok) != 21 {
 			t.Errorf("%d of 21 delivered", len(b.ok))
 		}
@@ -270,7 +277,7 @@ func TestUnrecordedIsSentAgain(t *testing.T) {
 		k, b := newSink(), &memOutbox{retry: time.Minute, refuse: 1}
 		b.add("c1", "a:80")
 		defer runs(newTestSender(k), b)()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if len(b.ok) != 1 || len(k.at["c1"]) != 2 {
 			t.Errorf("sent %d times, recorded %v", len(k.at["c1"]), b.ok)
 		}
@@ -287,13 +294,13 @@ func TestNewSenderGoesOn(t *testing.T) {
 			b.add(fmt.Sprintf("c%03d", i), fmt.Sprintf("h%03d:80", i))
 		}
 		stop := runs(newTestSender(k), b)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		stop()
-		if len(b.ok) != 0 || len(k.at) != 300 {
-			t.Fatalf("after a second %d sent, %d recorded", len(k.at), len(b.ok))
+		if n := k.sent(); len(b.ok) != 0 || n != 300 {
+			t.Fatalf("after a second %d sent, %d recorded", n, len(b.ok))
 		}
 		defer runs(newTestSender(k), b)()
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		if len(b.ok) != 300 {
 			t.Errorf("%d of 300 delivered", len(b.ok))
 		}
@@ -305,9 +312,9 @@ func TestLostHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, b := newSink(), &memOutbox{retry: time.Minute}
 		defer runs(newTestSender(k), b)()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		b.add("c1", "a:80")
-		time.Sleep(rescan)
+		pass(rescan)
 		if len(b.ok) != 1 {
 			t.Error("not delivered")
 		}
@@ -324,13 +331,20 @@ func TestTotalIsBounded(t *testing.T) {
 			b.add(fmt.Sprintf("c%03d", i), fmt.Sprintf("h%03d:80", i))
 		}
 		defer runs(s, b)()
-		time.Sleep(time.Second)
-		if s.InFlight() != 10 || len(k.at) != 10 {
-			t.Errorf("%d in flight, %d sent, want 10", s.InFlight(), len(k.at))
+		pass(time.Second)
+		if n := k.sent(); s.InFlight() != 10 || n != 10 {
+			t.Errorf("%d in flight, %d sent, want 10", s.InFlight(), n)
 		}
-		time.Sleep(15 * time.Second)
+		pass(15 * time.Second)
 		if len(b.ok) != 30 {
 			t.Errorf("%d of 30 delivered", len(b.ok))
 		}
 	})
+}
+
+// pass lets time go by, until nothing more happens at that moment: then what others
+// have noted may be read.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
