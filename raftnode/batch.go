@@ -22,7 +22,7 @@ const (
 	maxInFlight     = 4        // entries proposed and not yet committed
 	// gatherAtLeast is how many commands must wait before another entry is sent
 	// while one is in flight: fewer gain nothing over joining the next one.
-	gatherAtLeast = 64
+	gatherAtLeast = 8
 	// commandOverhead is an encoded command's cost in an entry beyond its bytes.
 	commandOverhead = 5
 	entryHead       = 32
