@@ -282,11 +282,10 @@ func TestSnapshotIntoAConflictingLog(t *testing.T) {
 		ids := c.mustSubmit("k", 20, 100)
 		old := c.leader()
 		c.partition(old.name)
-		for last := old.raft.LastIndex() + maxInFlight; old.raft.LastIndex() < last; { // none of these is committed
+		for last := old.raft.LastIndex() + maxInFlight; old.raft.LastIndex() < last; time.Sleep(time.Millisecond) { // none of these is committed
 			for i := range gatherAtLeast {
 				old.ProposeAsync(encode(c.t, fmt.Sprint("conflict", i), 10_000), func(fsm.Result, error) {})
 			}
-			time.Sleep(time.Millisecond)
 		}
 		next := c.leader(old.name)
 		id, err := next.submit("newer", 10)
