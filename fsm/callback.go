@@ -235,16 +235,9 @@ func DueCallbacks(r Reader, target string, now int64, limit int) (list []Callbac
 // listKeys reads a page of the keys that begin with prefix.
 func listKeys(r Reader, prefix key, cursor string, limit int) (keys []key, next string, err error) {
 	limit = pageLimit(limit)
-	span := keyRange{lo: prefix, hi: prefixEnd(prefix)}
-	if cursor != "" {
-		last, err := decodeCursor(cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		if !span.contains(last) {
-			return nil, "", badCursor(cursor)
-		}
-		span.lo = append(last, 0)
+	span, err := keyRange{lo: prefix, hi: prefixEnd(prefix)}.from(cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	r.Ascend(span.lo, span.hi, func(k, _ []byte) bool {
 		if len(keys) == limit {

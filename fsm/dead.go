@@ -143,15 +143,9 @@ func MatchDead(r Reader, namespace string, f DeadFilter) (n int64, all bool) {
 // ListDead reads a page of dead letters, the one that ended first first.
 func ListDead(r Reader, namespace string, f DeadFilter, cursor string, limit int) (TaskPage, error) {
 	span, prefix := deadSpan(namespace, &f)
-	if cursor != "" {
-		last, err := decodeCursor(cursor)
-		if err != nil {
-			return TaskPage{}, err
-		}
-		if !span.contains(last) {
-			return TaskPage{}, badCursor(cursor)
-		}
-		span.lo = append(last, 0)
+	span, err := span.from(cursor)
+	if err != nil {
+		return TaskPage{}, err
 	}
 	var p TaskPage
 	for left := ScanLimit; ; {

@@ -290,16 +290,9 @@ func ListLimits(r Reader, namespace, cursor string, limit, holders int) (limits 
 	if namespace != "" {
 		prefix = prefix.name(namespace)
 	}
-	span := keyRange{lo: prefix, hi: prefixEnd(prefix)}
-	if cursor != "" {
-		last, err := decodeCursor(cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		if !span.contains(last) {
-			return nil, "", badCursor(cursor)
-		}
-		span.lo = append(last, 0)
+	span, err := keyRange{lo: prefix, hi: prefixEnd(prefix)}.from(cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	var last key
 	r.Ascend(span.lo, span.hi, func(k, v []byte) bool {

@@ -58,6 +58,23 @@ func (r keyRange) contains(k []byte) bool {
 	return bytes.Compare(r.lo, k) <= 0 && (r.hi == nil || bytes.Compare(k, r.hi) < 0)
 }
 
+// from returns what is left of the range behind a list's cursor; all of it without
+// one. A cursor of another list is an error.
+func (r keyRange) from(cursor string) (keyRange, error) {
+	if cursor == "" {
+		return r, nil
+	}
+	last, err := decodeCursor(cursor)
+	if err != nil {
+		return r, err
+	}
+	if !r.contains(last) {
+		return r, badCursor(cursor)
+	}
+	r.lo = append(last, 0)
+	return r, nil
+}
+
 // taskWalk is a way to find the tasks that a filter selects: ranges of one
 // table, and what their keys say.
 type taskWalk struct {

@@ -104,16 +104,9 @@ func ListWorkers(r Reader, cursor string, limit int) (workers []Worker, next str
 // listRows reads a page of the rows that begin with prefix.
 func listRows[T any](r Reader, prefix key, cursor string, limit int) (rows []T, next string, err error) {
 	limit = pageLimit(limit)
-	span := keyRange{lo: prefix, hi: prefixEnd(prefix)}
-	if cursor != "" {
-		last, err := decodeCursor(cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		if !span.contains(last) {
-			return nil, "", badCursor(cursor)
-		}
-		span.lo = append(last, 0)
+	span, err := keyRange{lo: prefix, hi: prefixEnd(prefix)}.from(cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	c := codecs.Get().(*codec)
 	defer codecs.Put(c)

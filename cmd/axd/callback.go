@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -35,16 +34,13 @@ as ended tasks.`,
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only those that are owed, delivered or dead")
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("owed", "delivered", "dead"))
-	limitFlag(cmd, &limit, 100)
-	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
+	pageFlags(cmd, &limit, 100, &cursor)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		list, err := cl.Callbacks(ctx, state, limit, cursor)
 		if err != nil {
 			return err
 		}
-		if list.NextCursor != "" && c.output == "table" {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", list.NextCursor)
-		}
+		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
 			now := time.Now()
 			t.row("CALLBACK", "STATE", "TO", "TASK", "TRIES", "NEXT", "ERROR")

@@ -134,6 +134,19 @@ func limitFlag(cmd *cobra.Command, limit *int, usual int) {
 	cmd.Flags().Var((*pageFlag)(limit), "limit", "at most this many, 1 to "+strconv.Itoa(maxPage))
 }
 
+// pageFlags adds --limit and --cursor to a command that lists by pages.
+func pageFlags(cmd *cobra.Command, limit *int, usual int, cursor *string) {
+	limitFlag(cmd, limit, usual)
+	cmd.Flags().StringVar(cursor, "cursor", "", "go on where the page before ended")
+}
+
+// tellMore says how to get the next page of a table, if there is one.
+func (c *conn) tellMore(cmd *cobra.Command, next string) {
+	if next != "" && c.output == "table" {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", next)
+	}
+}
+
 func (p *pageFlag) String() string { return strconv.Itoa(int(*p)) }
 func (p *pageFlag) Type() string   { return "int" }
 

@@ -49,16 +49,13 @@ for 30 days.`,
 		Example: `  axd deadletter list --job report --error "connection refused"`,
 	}
 	deadFilterFlags(cmd, &f)
-	limitFlag(cmd, &limit, 50)
-	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
+	pageFlags(cmd, &limit, 50, &cursor)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		list, err := cl.DeadLetters(ctx, f, limit, cursor)
 		if err != nil {
 			return err
 		}
-		if list.NextCursor != "" && c.output == "table" {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", list.NextCursor)
-		}
+		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
 			now := time.Now()
 			t.row("ID", "STATE", "ENDED", "TRY", "JOB", "ERROR")

@@ -113,16 +113,13 @@ func newJobList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs", Args: noArgs, Example: `  axd job list -o yaml`,
 	}
-	limitFlag(cmd, &limit, 100)
-	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
+	pageFlags(cmd, &limit, 100, &cursor)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		list, err := cl.Jobs(ctx, limit, cursor)
 		if err != nil {
 			return err
 		}
-		if list.NextCursor != "" && c.output == "table" {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", list.NextCursor)
-		}
+		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
 			now := time.Now()
 			t.row("NAME", "VERSION", "UPDATED", "RUNS", "DESCRIPTION")

@@ -33,16 +33,13 @@ in the table, up to a hundred with -o json. One that nobody holds isn't listed.`
 		Example: `  axd limit list
   axd limit list -o json`,
 	}
-	limitFlag(cmd, &limit, 100)
-	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the page before ended")
+	pageFlags(cmd, &limit, 100, &cursor)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		list, err := cl.Limits(ctx, limit, cursor)
 		if err != nil {
 			return err
 		}
-		if list.NextCursor != "" && c.output == "table" {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", list.NextCursor)
-		}
+		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) { limitTable(t, list.Limits, time.Now()) })
 	})
 }

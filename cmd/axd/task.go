@@ -58,8 +58,7 @@ func newTaskList() *cobra.Command {
 	f.StringVar(&q.Job, "job", "", "tasks of this `job`")
 	f.StringVar(&q.Worker, "worker", "", "tasks whose attempt this `worker` holds now")
 	f.StringVar(&q.After, "after", "", "tasks created after this `time`, RFC 3339")
-	limitFlag(cmd, &q.Limit, 50)
-	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
+	pageFlags(cmd, &q.Limit, 50, &q.Cursor)
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("scheduled", "blocked", "waiting", "dispatched", "running",
 		"retrying", "success", "failed", "timeout", "cancelled", "skipped", "upstream_failed"))
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -67,9 +66,7 @@ func newTaskList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if list.NextCursor != "" && c.output == "table" {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "More: repeat with --cursor %s\n", list.NextCursor)
-		}
+		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
 			now := time.Now()
 			t.row("ID", "STATE", "PRIORITY", "EXECUTE TIME", "TRY", "JOB", "WORKER")
