@@ -50,6 +50,8 @@ const (
 	defaultSlots   = 1000
 	defaultLead    = 4 * time.Second // workers are told of a task about 3s ahead
 	defaultSettle  = 5 * time.Second
+	settleLimit    = 5 * time.Minute
+	settledCores   = 0.15 // of all servers, at rest
 )
 
 // needs says what a scenario stands on.
@@ -345,6 +347,23 @@ func (e *env) spent() spent {
 		s.load = time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 	}
 	return s
+}
+
+// settle waits until the servers have done what a load left to the background,
+// such as compactions; at most settleLimit.
+func (e *env) settle(ctx context.Context) error {
+	for end := time.Now().Add(settleLimit); time.Now().Before(end); {
+		before := e.spent()
+		if err := pause(ctx, e.opts.Settle); err != nil {
+			return err
+		}
+		now := e.spent()
+		if (now.servers - before.servers).Seconds() < settledCores*now.at.Sub(before.at).Seconds() {
+			return nil
+		}
+	}
+	e.say("the servers still work in the background after %s", settleLimit)
+	return nil
 }
 
 // cores puts the processor use since an earlier look into a result.

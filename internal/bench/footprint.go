@@ -70,7 +70,7 @@ func (s Footprint) run(ctx context.Context, e *env, r *Result) error {
 	r.set("tasks", float64(s.Tasks))
 	r.set("tasks_per_s", float64(s.Tasks)/time.Since(start).Seconds())
 	e.cores(r, before)
-	if err := pause(ctx, e.opts.Settle); err != nil {
+	if err := e.settle(ctx); err != nil {
 		return err
 	}
 	r.set("rss_mib_rest", mib(e.monitor.rest()))
