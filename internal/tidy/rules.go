@@ -16,24 +16,26 @@ var imports = map[string][]string{
 	"job":       {},
 	"wheel":     {},
 	"rpc":       {"internal"},
-	"fsm":       {"job", "internal"},
+	"fsm":       {"job", "internal/packshape"}, // never internal/expression: apply computes no formulas
 	"store":     {"fsm"},
 	"raftnode":  {"fsm", "job", "store"},
 	"cluster":   {},
 	"worker":    {"job", "rpc", "cluster", "internal"},
-	"scheduler": {"fsm", "job", "wheel"},
+	"scheduler": {"fsm", "job", "wheel", "internal/expression"},
 	"client":    {"job"},
 	"notify":    {},
-	"api":       {"fsm", "job", "client"}, // client: it holds the JSON shapes that api serves
+	"api":       {"fsm", "job", "client", "internal/expression"}, // client: it holds the JSON shapes that api serves
 	"server":    {"*"},
-	"cmd":       {"server", "worker", "client", "job", "internal/bench", "internal/timeslice"},
+	"cmd":       {"server", "worker", "client", "job", "internal/bench", "internal/timeslice", "internal/expression"},
 	"examples":  {"client", "worker", "job", "chaos/process"},
 	"internal":  {},
 
 	// chaos runs whole servers, on its own network, disks and clocks.
-	"chaos":          {"server", "worker", "client", "fsm", "job", "cluster", "raftnode", "store"},
-	"chaos/process":  {"client"}, // it runs the binary as an operator does
-	"internal/bench": {"chaos/process", "client", "worker", "job"},
+	"chaos":         {"server", "worker", "client", "fsm", "job", "cluster", "raftnode", "store"},
+	"chaos/process": {"client"}, // it runs the binary as an operator does
+	// The leader computes and proposes; apply never does, and job stays without it.
+	"internal/expression": {"job"},
+	"internal/bench":      {"chaos/process", "client", "worker", "job"},
 }
 
 // row returns the row of the table that a package falls under; empty: none.
