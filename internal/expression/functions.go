@@ -22,7 +22,7 @@ func (f function) call(params ...any) (any, error) {
 
 func (f function) arity() string {
 	switch {
-	case f.least == f.most && f.least == 1:
+	case f.most == 1:
 		return "1 argument"
 	case f.least == f.most:
 		return fmt.Sprintf("%d arguments", f.least)

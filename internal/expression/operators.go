@@ -139,7 +139,7 @@ func span(b *budget, args []any) (any, error) {
 	if to < from {
 		return []any{}, nil
 	}
-	if uint64(to)-uint64(from) >= MaxCost {
+	if uint64(to)-uint64(from) >= MaxCost { //nolint:gosec // the difference of two integers fits, whatever their signs
 		return nil, fail("makes more than %d items", MaxCost)
 	}
 	n := int(to-from) + 1
