@@ -22,9 +22,10 @@ type Backend interface {
 	Now() int64
 	// Cluster describes servers and leadership; Workers is left empty.
 	Cluster(ctx context.Context) (client.Cluster, error)
-	// Liveness is gossip's opinion of a worker: alive, suspect, lost or, after an
-	// orderly stop, stopped; and since when.
-	Liveness(worker string) (state string, lastSeen time.Time)
+	// Liveness asks once what the leader and gossip know of the workers. Of each the
+	// answer tells whether it is alive, suspect, lost or, after an orderly stop,
+	// stopped; and when it was heard of last.
+	Liveness(ctx context.Context) func(worker string) (state string, lastSeen time.Time)
 	// ReadyTasks is the number of due tasks not yet assigned, -1 when this
 	// server isn't the leader.
 	ReadyTasks() int64

@@ -112,8 +112,8 @@ func (n *oneNode) Cluster(context.Context) (client.Cluster, error) {
 	return client.Cluster{ID: "c1", Leader: "s1", Term: 1, Now: at(n.Now())}, nil
 }
 
-func (n *oneNode) Liveness(worker string) (string, time.Time) {
-	return n.liveness[worker], time.Time{}
+func (n *oneNode) Liveness(context.Context) func(string) (string, time.Time) {
+	return func(worker string) (string, time.Time) { return n.liveness[worker], time.Time{} }
 }
 
 func (n *oneNode) ReadyTasks() int64 { return 0 }

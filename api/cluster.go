@@ -16,8 +16,9 @@ func (a *api) getCluster(r *request) error {
 	if err != nil {
 		return err
 	}
+	live := a.backend.Liveness(r.ctx)
 	err = a.backend.Read(r.ctx, true, func(v fsm.Reader) error {
-		page, err := a.workerPage(v, "", fsm.MaxPage)
+		page, err := a.workerPage(v, live, "", fsm.MaxPage)
 		out.Workers = page.Workers
 		out.Alerts = alertSummary(v)
 		out.Settings = fsm.ReadSettings(v)
@@ -62,11 +63,12 @@ func (a *api) getStats(r *request) error {
 	if r.hasNamespace {
 		out.Namespace = r.namespace
 	}
+	live := a.backend.Liveness(r.ctx)
 	err := a.read(r, func(v fsm.Reader) error {
 		out.Tasks = showCounts(fsm.CountTasks(v, out.Namespace))
 		out.DeadLetters = fsm.CountDead(v, out.Namespace, "")
 		return eachWorker(v, func(w fsm.Worker) {
-			shown := a.describeWorker(v, w)
+			shown := a.describeWorker(v, w, live)
 			out.Workers[shown.State]++
 			out.Busy += shown.Running
 			if !w.Lost {

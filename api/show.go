@@ -178,9 +178,9 @@ const (
 	workerStopped  = "stopped"
 )
 
-// showWorker joins what state holds of a worker with gossip's opinion. Whether
-// it is lost is decided by its lease and is state; gossip is a hint, so a
-// worker that only gossip calls lost is suspect. But one that said goodbye to
+// showWorker joins what state holds of a worker with what else is known of it. Whether
+// it is lost is decided by its lease and is state; the rest is a hint, so a worker
+// that only gossip calls lost is suspect. But one that said goodbye to
 // gossip has stopped: nobody else can say that.
 func showWorker(w fsm.Worker, running, armed int, opinion string, seen time.Time) client.Worker {
 	out := client.Worker{

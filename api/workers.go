@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/fsm"
@@ -11,9 +12,12 @@ import (
 // maxHeld bounds the attempts counted for one worker.
 const maxHeld = 20_000
 
+// liveness is what is known of workers beside state; see Backend.Liveness.
+type liveness = func(worker string) (state string, lastSeen time.Time)
+
 // describeWorker joins state and liveness.
-func (a *api) describeWorker(v fsm.Reader, w fsm.Worker) client.Worker {
-	opinion, seen := a.backend.Liveness(w.Name)
+func (a *api) describeWorker(v fsm.Reader, w fsm.Worker, live liveness) client.Worker {
+	opinion, seen := live(w.Name)
 	running, armed, now := 0, 0, a.backend.Now()
 	for _, held := range fsm.ListActive(v, w.Name, maxHeld) {
 		if !held.Running && held.Due > now {
@@ -25,14 +29,14 @@ func (a *api) describeWorker(v fsm.Reader, w fsm.Worker) client.Worker {
 	return showWorker(w, running, armed, opinion, seen)
 }
 
-func (a *api) workerPage(v fsm.Reader, cursor string, limit int) (client.WorkerList, error) {
+func (a *api) workerPage(v fsm.Reader, live liveness, cursor string, limit int) (client.WorkerList, error) {
 	workers, next, err := fsm.ListWorkers(v, cursor, limit)
 	if err != nil {
 		return client.WorkerList{}, err
 	}
 	out := client.WorkerList{Workers: make([]client.Worker, 0, len(workers)), NextCursor: next}
 	for _, w := range workers {
-		out.Workers = append(out.Workers, a.describeWorker(v, w))
+		out.Workers = append(out.Workers, a.describeWorker(v, w, live))
 	}
 	return out, nil
 }
@@ -43,8 +47,9 @@ func (a *api) listWorkers(r *request) error {
 		return wrong
 	}
 	var out client.WorkerList
+	live := a.backend.Liveness(r.ctx)
 	err := a.read(r, func(v fsm.Reader) (err error) {
-		out, err = a.workerPage(v, r.values.Get("cursor"), limit)
+		out, err = a.workerPage(v, live, r.values.Get("cursor"), limit)
 		return err
 	})
 	if err != nil {
@@ -66,12 +71,13 @@ func (a *api) setDrain(r *request, resume bool) error {
 		return err
 	}
 	var out client.Worker
+	live := a.backend.Liveness(r.ctx)
 	err := a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
 		w, ok := fsm.GetWorker(v, name)
 		if !ok {
 			return job.NotFound("name", name) // forgotten meanwhile
 		}
-		out = a.describeWorker(v, w)
+		out = a.describeWorker(v, w, live)
 		return nil
 	})
 	if err != nil {

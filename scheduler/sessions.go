@@ -135,7 +135,7 @@ func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, rep
 		reply(0, err)
 		return
 	}
-	w.session, w.room, w.suspect = session, -1, false
+	w.session, w.room, w.suspect, w.parted = session, -1, false, false
 	w.offers = make(map[string]bool, len(h.Offers))
 	for _, o := range h.Offers {
 		w.offers[o] = true
@@ -221,7 +221,7 @@ func gone(s Session) bool {
 func (s *Scheduler) Detach(worker string, session Session) {
 	s.inbox.put(func(l *loop) {
 		if w := l.workers[worker]; w != nil && w.session == session {
-			w.session, w.outbox = nil, nil
+			w.session, w.outbox, w.parted = nil, nil, true
 		}
 	})
 }

@@ -21,6 +21,7 @@ type workerState struct {
 	earlier  map[fsm.TaskRef]*active // of earlier lives: they hold no slot, and end with their lease
 	room     int                     // free slots as last reported, where fewer than computed; -1: trust the computation
 	suspect  bool                    // it is silent, and work was moved from it: it gets none before it is heard again
+	parted   bool                    // its session ended, and it has not come back
 	joining  bool                    // its registration is proposed, not yet answered
 	lease    time.Duration           // the longest that a leader granted it
 	outbox   []Dispatch              // to be sent at the end of the turn
@@ -188,6 +189,8 @@ func (l *loop) recoverWorkers(r fsm.Reader, old map[string]*workerState) {
 			}
 			if was := old[w.name]; was != nil && was.boot == w.boot && was.session != nil && !gone(was.session) {
 				w.session, w.offers, w.pace = was.session, was.offers, was.pace
+			} else if was != nil && was.boot == w.boot {
+				w.parted = was.parted || was.session != nil
 			}
 		}
 		if cursor = next; cursor == "" {

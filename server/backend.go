@@ -53,15 +53,6 @@ func liveness(m cluster.Member) string {
 	return "lost"
 }
 
-// Liveness implements api.Backend.
-func (s *Server) Liveness(worker string) (string, time.Time) {
-	m, ok := s.gossip.Member(cluster.RoleWorker, worker)
-	if !ok {
-		return "lost", time.Time{}
-	}
-	return liveness(m), m.Seen
-}
-
 // ReadyTasks implements api.Backend.
 func (s *Server) ReadyTasks() int64 { return s.sched.Ready() }
 

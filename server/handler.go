@@ -52,6 +52,8 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, s.onTail(ctx, r)
 	case rpc.MethodExplain:
 		return s.onExplain(ctx, r)
+	case rpc.MethodContacts:
+		return s.onContacts(ctx)
 	case rpc.MethodAdd:
 		return s.onAdd(ctx, r)
 	case rpc.MethodBelong:

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/axd-project/axd/client"
@@ -38,6 +39,10 @@ func (p *phase) held(n int) client.SubmitRequest {
 }
 
 func (s WorkerFailover) run(ctx context.Context, e *env, r *Result) error {
+	if left := (e.opts.Workers - 1) * e.opts.Slots * (100 - job.DefaultHighSlots) / 100; left < s.Tasks {
+		return job.Invalid("--slots", fmt.Sprintf("are too few: when a worker is killed the others have %d slots for normal priority, and %d tasks run",
+			left, s.Tasks), strconv.Itoa(e.opts.Slots))
+	}
 	var phases []*phase
 	for i, policy := range []job.Policy{{}, {Idempotent: new(true)}} {
 		p, err := e.newPhaseWith(ctx, (s.Tasks+1-i)/2, 0, policy)
