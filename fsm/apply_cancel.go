@@ -12,30 +12,34 @@ func (a *apply) cancel(c *Cancel) Result {
 	case old.CancelRequested:
 		return Result{Task: old}
 	}
+	return Result{Task: a.cancelTask(old, byHand("cancelled", c.Actor, c.Reason))}
+}
+
+// cancelTask ends a task that has not ended, or asks its worker to.
+func (a *apply) cancelTask(old *Task, why string) *Task {
 	t := new(Task)
 	*t = *old
 	t.CancelRequested = true
 	t.WantDue, t.WantPriority = 0, 0
-	t.Error = cancelled(c)
+	t.Error = why
 	if !old.State.Active() {
 		t.end(job.Cancelled, a.now)
 		a.write(old, t)
 		a.event(Event{Kind: EventEnded, Task: t})
-		return Result{Task: t}
+		return t
 	}
 	a.write(old, t)
 	a.event(Event{Kind: EventCancelWanted, Task: t, Worker: t.Worker, Token: t.Token})
-	return Result{Task: t}
+	return t
 }
 
-// cancelled says in words who ended the task and why.
-func cancelled(c *Cancel) string {
-	s := "cancelled"
-	if c.Actor != "" {
-		s += " by " + c.Actor
+// byHand says in words what was done, by whom and why.
+func byHand(what, actor, reason string) string {
+	if actor != "" {
+		what += " by " + actor
 	}
-	if c.Reason != "" {
-		s += ": " + c.Reason
+	if reason != "" {
+		what += ": " + reason
 	}
-	return cut(s)
+	return cut(what)
 }

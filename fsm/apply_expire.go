@@ -20,6 +20,8 @@ func (a *apply) expire(c *Expire) Result {
 	left := a.expireEnded(tableEnded, before, maxFanOut, &r)
 	r.Deleted += a.deleteRates(maxOldRates, &r)
 	left = a.expireEnded(tableDeadAge, min(before, a.now-DeadRetention), left, &r)
+	left = a.expireRuns(0, before, left, &r)
+	left = a.expireRuns(1, min(before, a.now-DeadRetention), left, &r)
 	a.expireCallbacks(before, left, &r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
@@ -69,7 +71,7 @@ func (a *apply) deleteTask(t *Task) int {
 	if t.Dead {
 		rows += 2
 		a.deleteDead(t)
-	} else {
+	} else if t.Run.IsZero() {
 		a.key = a.key.ended(t.retainFrom(), ref)
 		a.delete(a.key)
 	}

@@ -13,7 +13,7 @@ import (
 // reads the whole state once and holds little of it in memory: a number for
 // each counter.
 func Check(r Reader, limit int) []string {
-	c := &checker{r: r, limit: limit, counts: map[string]int64{}}
+	c := &checker{r: r, limit: limit, counts: map[string]int64{}, runTasks: map[RunRef]int{}}
 	if err := CheckFormat(r); err != nil {
 		return []string{err.Error()}
 	}
@@ -47,6 +47,7 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableCallbackDue, c.callbackDue)
 	c.rows(tableCallbackState, c.callbackState)
 	c.rows(tableCallbackAge, c.callbackAge)
+	c.runTables()
 	c.counters()
 	c.lowMarks()
 	return c.problems
@@ -59,6 +60,7 @@ type checker struct {
 	problems []string
 	breakers int
 	counts   map[string]int64 // counted from tableTasks, by key of tableCounters
+	runTasks map[RunRef]int   // tasks by run
 }
 
 func (c *checker) full() bool { return len(c.problems) >= c.limit }
@@ -224,7 +226,7 @@ func (c *checker) ended(k, _ []byte) {
 	at, ref := kr.time(), kr.ref()
 	c.want(kr.done(), "ended row %x: can't be read", k)
 	if t, ok := c.taskOf("ended row", ref); ok {
-		c.want(t.State.Terminal() && !t.Dead && t.retainFrom() == at, "ended row of task %s at %d: the task is %v, ended %d", t.ID, at, t.State, t.Ended)
+		c.want(t.State.Terminal() && !t.Dead && t.Run.IsZero() && t.retainFrom() == at, "ended row of task %s at %d: the task is %v, ended %d", t.ID, at, t.State, t.Ended)
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *checker) task(k, v []byte) {
 	}
 	if t.State.Terminal() {
 		c.want(c.has(key{}.byState(t.Namespace, t.State).id(t.ID)), "task %s: has no row by state %v", t.ID, t.State)
-		c.want(t.Dead || c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
+		c.want(t.Dead || !t.Run.IsZero() || c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
 	}
 	if t.HasBody {
 		c.want(len(t.Body) == 0 && c.has(key{}.body(ref)), "task %s: has no body of its own", t.ID)
@@ -41,6 +41,9 @@ func (c *checker) task(k, v []byte) {
 	if t.Job != "" {
 		c.want(c.has(key{}.byJob(t.Namespace, t.Job).id(t.ID)), "task %s: has no row by job %s", t.ID, t.Job)
 		c.want(t.State.Terminal() || c.has(key{}.job(t.Namespace, t.Job)), "task %s: %v, but job %s does not exist", t.ID, t.State, t.Job)
+	}
+	if !t.Run.IsZero() {
+		c.runTasks[t.RunRef()]++
 	}
 	if t.Callback != 0 {
 		c.want(c.has(key{}.callback(CallbackRef{ref, t.Callback})), "task %s: callback %d does not exist", t.ID, t.Callback)
@@ -62,6 +65,8 @@ func (c *checker) taskFields(t *Task) {
 	c.want(t.State != job.Running || t.Started >= t.Dispatched, "task %s: dispatched %d, started %d", t.ID, t.Dispatched, t.Started)
 	c.want(t.State != job.Running || t.Started >= t.Due, "task %s: due %d, started %d", t.ID, t.Due, t.Started)
 	c.want(!t.Wished() || t.State == job.Dispatched && !t.CancelRequested, "task %s: %v with a wish to move", t.ID, t.State)
+	c.want((t.Run.IsZero()) == (t.Step == ""), "task %s: step %q of run %s", t.ID, t.Step, t.Run)
+	c.want(t.State != job.Blocked || !t.Run.IsZero(), "task %s: blocked, of no run", t.ID)
 	c.want(!t.Retry || t.State == job.Pending, "task %s: %v with a retry mark", t.ID, t.State)
 	c.want(t.Retries <= int(t.Attempt), "task %s: %d retries in %d attempts", t.ID, t.Retries, t.Attempt)
 	c.want(len(t.Body) <= maxInlineBody, "task %s: a body of %d bytes in the task", t.ID, len(t.Body))

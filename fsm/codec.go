@@ -177,7 +177,7 @@ func newCommand(code Code) Command {
 	case CodeRedeliver:
 		return &Redeliver{}
 	}
-	return nil
+	return newRunCommand(code)
 }
 
 // EncodeEntry encodes an entry.

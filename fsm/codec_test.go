@@ -175,6 +175,8 @@ func everyCommand() []Command {
 		filled[SubmitNow](), filled[TimeOut](), filled[PutAlert](), filled[EndAlert](),
 		filled[DeadLetters](), filled[ContinueDead](),
 		filled[CallbackTried](), filled[Redeliver](),
+		filled[PutWorkflow](), filled[DeleteWorkflow](), filled[StartRun](), filled[CancelRun](), filled[RerunRun](),
+		filled[ForceSuccess](), filled[SkipStep](), filled[ContinueRun](), filled[TimeOutRun](),
 	}
 }
 

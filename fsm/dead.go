@@ -62,8 +62,10 @@ func (a *apply) bury(t *Task) (next *Task) {
 func (a *apply) putDead(t *Task) {
 	a.key = a.key.dead(t.Namespace).time(t.Ended).id(t.ID)
 	a.set(a.key, nil)
-	a.key = a.key.deadAge(t.deadFrom(), t.Ref())
-	a.set(a.key, nil)
+	if t.Run.IsZero() { // else it is kept as long as its run
+		a.key = a.key.deadAge(t.deadFrom(), t.Ref())
+		a.set(a.key, nil)
+	}
 	if t.Job != "" {
 		a.key = a.key.deadByJob(t.Namespace, t.Job).time(t.Ended).id(t.ID)
 		a.set(a.key, nil)
@@ -74,8 +76,10 @@ func (a *apply) putDead(t *Task) {
 func (a *apply) deleteDead(t *Task) {
 	a.key = a.key.dead(t.Namespace).time(t.Ended).id(t.ID)
 	a.delete(a.key)
-	a.key = a.key.deadAge(t.deadFrom(), t.Ref())
-	a.delete(a.key)
+	if t.Run.IsZero() {
+		a.key = a.key.deadAge(t.deadFrom(), t.Ref())
+		a.delete(a.key)
+	}
 	if t.Job != "" {
 		a.key = a.key.deadByJob(t.Namespace, t.Job).time(t.Ended).id(t.ID)
 		a.delete(a.key)
@@ -208,8 +212,10 @@ func (a *apply) actOnDead(old *Task, replay bool) *job.Error {
 	t.Dead = false
 	a.deleteDead(old)
 	a.write(old, t)
-	a.key = a.key.ended(t.retainFrom(), t.Ref())
-	a.set(a.key, nil)
+	if t.Run.IsZero() {
+		a.key = a.key.ended(t.retainFrom(), t.Ref())
+		a.set(a.key, nil)
+	}
 	return nil
 }
 
@@ -234,6 +240,13 @@ func (a *apply) replayDead(old *Task) *job.Error {
 		if row.ID != t.ID && row.Expiry > a.now {
 			return job.Conflict("idempotency_key", "is claimed by task "+row.ID.String()+" since", t.IdempotencyKey)
 		}
+	}
+	if !t.Run.IsZero() {
+		h, err := a.settledRun(t.RunRef())
+		if err != nil {
+			return err
+		}
+		h.Touched = true
 	}
 	// Nothing is written before here.
 	a.deleteDead(old)

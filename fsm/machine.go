@@ -46,6 +46,11 @@ type Machine struct {
 	active   map[TaskRef]heldTask
 	keys     keyFilter
 	breakers map[BreakerKey]Breaker // nil: not read yet
+
+	runs       map[RunRef]*heldRun
+	heldSteps  int // in runs
+	graphs     map[graphKey]*graph
+	graphSteps int
 }
 
 type jobName struct{ namespace, name string }
@@ -75,6 +80,8 @@ func (m *Machine) Reset() {
 	m.active = map[TaskRef]heldTask{}
 	m.keys = keyFilter{}
 	m.breakers = nil
+	m.runs, m.heldSteps = map[RunRef]*heldRun{}, 0
+	m.graphs, m.graphSteps = map[graphKey]*graph{}, 0
 }
 
 // Apply applies one encoded Entry and returns one result per command, and
@@ -130,6 +137,9 @@ func (m *Machine) apply(tx Tx, meta Meta, encoded []byte) ([]Result, []Event, er
 			continue
 		}
 		results[i] = a.command(c)
+		if len(a.busy) > 0 {
+			a.advance()
+		}
 		if a.unsupported != nil {
 			return nil, nil, a.unsupported
 		}
@@ -205,6 +215,10 @@ type apply struct {
 	offset uint32 // of the next id or token within the entry
 	events []Event
 	hash   xxhash.Digest
+	rows   int // written so far
+
+	busy        []*heldRun // touched by the command
+	changedRuns []*heldRun // by the entry
 
 	unsupported error // this build can't apply the entry
 }
@@ -218,6 +232,7 @@ func (a *apply) begin() {
 
 // finish writes what an entry changes once, whatever its commands.
 func (a *apply) finish() {
+	a.flushRuns()
 	a.flushCounters()
 	a.keys.grow(a.tx)
 	a.meta.Format = max(a.meta.Format, Format)
@@ -253,11 +268,13 @@ const (
 )
 
 func (a *apply) set(k key, v []byte) {
+	a.rows++
 	a.feed(opSet, k, v)
 	a.tx.Set(k, v)
 }
 
 func (a *apply) delete(k key) {
+	a.rows++
 	a.feed(opDelete, k, nil)
 	a.tx.Delete(k)
 }
@@ -338,6 +355,9 @@ func (a *apply) command(c Command) Result {
 		return a.callbackTried(c)
 	case *Redeliver:
 		return a.redeliver(c)
+	}
+	if r, ok := a.runCommand(c); ok {
+		return r
 	}
 	panic(fmt.Sprintf("fsm: no verb for %T", c)) // newCommand and this switch disagree
 }

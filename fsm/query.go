@@ -327,6 +327,12 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 		r.Ascend(key{tableRateAge}, key{tableRateAge}.time(now), some)
 	}
 	if !found {
+		r.Ascend(key{tableRunEnded, 0}, key{tableRunEnded, 0}.time(min(endedBefore, now)), some)
+	}
+	if !found {
+		r.Ascend(key{tableRunEnded, 1}, key{tableRunEnded, 1}.time(min(endedBefore, now-DeadRetention)), some)
+	}
+	if !found {
 		r.Ascend(key{tableAlertAge}, key{tableAlertAge}.time(now-AlertRetention), some)
 	}
 	for _, p := range job.Priorities {

@@ -61,6 +61,9 @@ type Task struct {
 
 	Callback   uint64 `msgpack:"1,omitempty"` // number of its newest kept callback; 0: none
 	CallbackOf job.ID `msgpack:"2,omitempty"` // the task whose callback this one is
+
+	Run  job.ID `msgpack:"3,omitempty"` // that the task is a step of
+	Step string `msgpack:"4,omitempty"` // its name
 }
 
 // Body is what never changes of a task.

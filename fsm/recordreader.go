@@ -101,6 +101,10 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.Callback = r.uint()
 	case '2':
 		t.CallbackOf = r.id()
+	case '3':
+		t.Run = r.id()
+	case '4':
+		t.Step = r.str()
 	default:
 		r.fail()
 	}

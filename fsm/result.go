@@ -18,6 +18,7 @@ type Result struct {
 	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted; DeadLetters by a filter: tasks replayed or discarded
 	More     bool         `msgpack:"m,omitempty"` // Expire: call again; DeadLetters: it goes on by itself
 	Refused  int          `msgpack:"x,omitempty"` // DeadLetters: tasks that could not be replayed
+	Run      *Run         `msgpack:"r,omitempty"` // the run after the verbs about runs
 }
 
 // SubmitResult is the answer for one submitted task.
@@ -71,6 +72,8 @@ const (
 	EventSettings                           // the cluster's settings: look them up
 	EventBreaker                            // a breaker opened, or one that was open closed
 	EventCallback                           // a callback is owed, or due at another time
+	EventRunOwed                            // a run is to be continued
+	EventRunEnded                           // a run has ended
 )
 
 // Event is a hint to the leader's memory that a task or worker changed. A lost
@@ -86,4 +89,5 @@ type Event struct {
 	Namespace, Job string    // of EventJobChanged
 	Breaker        *Breaker  // of EventBreaker; OpenUntil 0: it closed
 	Callback       *Callback // of EventCallback
+	Run            *Run      // of EventRunOwed and EventRunEnded: after the change
 }

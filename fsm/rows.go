@@ -192,6 +192,8 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 		w.field('2')
 		w.b = appendBytes(w.b, t.CallbackOf[:])
 	}
+	w.id('3', t.Run)
+	w.str('4', t.Step)
 	return w.end()
 }
 

@@ -13,6 +13,9 @@ func (t *Task) Ref() TaskRef { return TaskRef{Namespace: t.Namespace, ID: t.ID} 
 
 func (t *Task) dueKey() DueKey { return DueKey{Due: t.Due, ID: t.ID, Namespace: t.Namespace} }
 
+// RunRef names the run that the task is a step of.
+func (t *Task) RunRef() RunRef { return RunRef{Namespace: t.Namespace, ID: t.Run} }
+
 // retainFrom is when the retention of an ended task begins: the time of its row
 // in tableEnded.
 func (t *Task) retainFrom() int64 { return max(t.Ended, t.KeyExpiry) }
@@ -87,31 +90,45 @@ func (a *apply) write(old, t *Task) {
 	if old == nil || old.State != t.State {
 		a.count(t, t.State, +1)
 	}
-	if old == nil {
-		return
-	}
-	if old.State.Active() && !t.State.Active() {
-		a.key = a.key.active(old.Worker, ref)
-		a.delete(a.key)
-	}
-	if old.State.Terminal() && !t.State.Terminal() {
-		a.key = a.key.byState(old.Namespace, old.State).id(old.ID)
-		a.delete(a.key)
-	}
-	if ended {
-		a.freeUnique(t)
-		a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
-		a.set(a.key, nil)
-		if t.Dead {
-			a.putDead(t)
-		} else {
-			a.key = a.key.ended(t.retainFrom(), ref)
-			a.set(a.key, nil)
-		}
+	if old != nil {
+		a.moveEnd(old, t, ended)
 	}
 	if next != nil {
 		a.write(nil, next)
 		a.event(Event{Kind: EventPending, Task: next})
+	}
+	if !t.Run.IsZero() {
+		a.stepMoved(old, t)
+	}
+}
+
+// moveEnd moves the rows that a task has while a worker holds it, and once it has
+// ended.
+func (a *apply) moveEnd(old, t *Task, ended bool) {
+	if old.State.Active() && !t.State.Active() {
+		a.key = a.key.active(old.Worker, t.Ref())
+		a.delete(a.key)
+	}
+	if old.State != t.State {
+		if old.State.Terminal() {
+			a.key = a.key.byState(old.Namespace, old.State).id(old.ID)
+			a.delete(a.key)
+		}
+		if t.State.Terminal() {
+			a.key = a.key.byState(t.Namespace, t.State).id(t.ID)
+			a.set(a.key, nil)
+		}
+	}
+	if !ended {
+		return
+	}
+	a.freeUnique(t)
+	switch {
+	case t.Dead:
+		a.putDead(t)
+	case t.Run.IsZero(): // else it is kept as long as its run
+		a.key = a.key.ended(t.retainFrom(), t.Ref())
+		a.set(a.key, nil)
 	}
 }
 

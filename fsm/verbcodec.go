@@ -200,6 +200,9 @@ func (c *codec) appendResult(b []byte, res *Result) []byte {
 	w.int('d', int64(res.Deleted))
 	w.bool('m', res.More)
 	w.int('x', int64(res.Refused))
+	if res.Run != nil {
+		w.tagged(c, 'r', res.Run)
+	}
 	return w.end()
 }
 
@@ -250,6 +253,8 @@ func (r *rowReader) result(res *Result) {
 			res.More = r.bool()
 		case 'x':
 			res.Refused = int(r.int())
+		case 'r':
+			r.tagged(&res.Run)
 		default:
 			r.fail()
 		}

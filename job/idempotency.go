@@ -26,10 +26,10 @@ const (
 
 // validateKeys checks the keys of a request and what is said of them.
 func (t TaskSpec) validateKeys() *Error {
-	if e := validateKey("idempotency_key", t.IdempotencyKey); e != nil {
+	if e := ValidateKey("idempotency_key", t.IdempotencyKey); e != nil {
 		return e
 	}
-	if e := validateKey("unique_key", t.UniqueKey); e != nil {
+	if e := ValidateKey("unique_key", t.UniqueKey); e != nil {
 		return e
 	}
 	switch t.IdempotencyPolicy {
@@ -54,8 +54,8 @@ func (t TaskSpec) validateKeys() *Error {
 	return nil
 }
 
-// validateKey checks a key; an empty one means none.
-func validateKey(field, key string) *Error {
+// ValidateKey checks a key; an empty one means none.
+func ValidateKey(field, key string) *Error {
 	if len(key) > MaxIdempotencyKey || !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
 		return Invalid(field, "must be 1 to 255 bytes of UTF-8 without control characters", key)
 	}

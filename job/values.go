@@ -10,17 +10,19 @@ import (
 // Values are JSON values by name.
 type Values map[string]JSON
 
-// EncodeMsgpack implements msgpack.CustomEncoder: a map sorted by its keys, which
-// msgpack does for maps to strings alone, and replicas must write the same.
-func (v Values) EncodeMsgpack(enc *msgpack.Encoder) error {
-	if err := enc.EncodeMapLen(len(v)); err != nil {
+var _ msgpack.CustomEncoder = Values{}
+
+// EncodeMsgpack implements msgpack.CustomEncoder: in the order of the names, so that
+// equal values are equal bytes.
+func (v Values) EncodeMsgpack(e *msgpack.Encoder) error {
+	if err := e.EncodeMapLen(len(v)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if err := enc.EncodeString(name); err != nil {
+		if err := e.EncodeString(name); err != nil {
 			return err
 		}
-		if err := enc.EncodeBytes(v[name]); err != nil {
+		if err := e.EncodeBytes(v[name]); err != nil {
 			return err
 		}
 	}

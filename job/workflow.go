@@ -24,16 +24,16 @@ type WorkflowSpec struct {
 // Step is a node of a workflow: a job or another workflow, and when it runs. The
 // policy overrides the job's, field by field.
 type Step struct {
-	Name     string          `msgpack:"N" json:"name"`
-	Job      string          `msgpack:"J,omitempty" json:"job,omitempty"`         // exactly one of job
-	Workflow string          `msgpack:"W,omitempty" json:"workflow,omitempty"`    // and workflow: a run of its own
-	About    string          `msgpack:"D,omitempty" json:"description,omitempty"` // for people
-	Needs    []string        `msgpack:"d,omitempty" json:"needs,omitempty"`       // steps of the same section
-	Rule     Rule            `msgpack:"u,omitempty" json:"rule,omitempty"`        // default all_success
-	When     string          `msgpack:"e,omitempty" json:"when,omitempty"`        // expression; false: the step is skipped
-	Payload  JSON            `msgpack:"P,omitempty" json:"payload,omitempty"`     // of the job's task; strings may hold ${{ expression }}
-	Params   map[string]JSON `msgpack:"v,omitempty" json:"params,omitempty"`      // of the sub-workflow; likewise
-	ForEach  *ForEach        `msgpack:"F,omitempty" json:"for_each,omitempty"`
+	Name     string   `msgpack:"N" json:"name"`
+	Job      string   `msgpack:"J,omitempty" json:"job,omitempty"`         // exactly one of job
+	Workflow string   `msgpack:"W,omitempty" json:"workflow,omitempty"`    // and workflow: a run of its own
+	About    string   `msgpack:"D,omitempty" json:"description,omitempty"` // for people
+	Needs    []string `msgpack:"d,omitempty" json:"needs,omitempty"`       // steps of the same section
+	Rule     Rule     `msgpack:"u,omitempty" json:"rule,omitempty"`        // default all_success
+	When     string   `msgpack:"e,omitempty" json:"when,omitempty"`        // expression; false: the step is skipped
+	Payload  JSON     `msgpack:"P,omitempty" json:"payload,omitempty"`     // of the job's task; strings may hold ${{ expression }}
+	Params   Values   `msgpack:"v,omitempty" json:"params,omitempty"`      // of the sub-workflow; likewise
+	ForEach  *ForEach `msgpack:"F,omitempty" json:"for_each,omitempty"`
 	// AllowFailure: that the step failed doesn't make the run fail. To the rules of
 	// the steps that need it, it has failed all the same.
 	AllowFailure bool `msgpack:"A,omitempty" json:"allow_failure,omitempty"`

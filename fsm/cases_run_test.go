@@ -1,0 +1,117 @@
+package fsm
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/axd-project/axd/job"
+)
+
+// A join behind a branch of which one side is skipped.
+func TestK6_04_JoinAfterASkippedBranch(t *testing.T) {
+	const ok, failed, skipped = job.OutcomeSuccess, job.OutcomeFailed, job.Outcome(0)
+	for _, c := range []struct {
+		name string
+		a, b job.Outcome
+		want map[job.Rule]string
+	}{
+		{"a succeeds, b is skipped", ok, skipped, map[job.Rule]string{
+			job.AllSuccess: "skipped", job.NoneFailed: "pending", job.NoneFailedMinSuccess: "pending", job.AllDone: "pending", job.OneSuccess: "pending",
+		}},
+		{"a fails, b is skipped", failed, skipped, map[job.Rule]string{
+			job.AllSuccess: "upstream_failed", job.NoneFailed: "upstream_failed", job.NoneFailedMinSuccess: "upstream_failed",
+			job.OneSuccess: "upstream_failed", job.AllDone: "pending",
+		}},
+		{"both are skipped", skipped, skipped, map[job.Rule]string{
+			job.NoneFailed: "pending", job.AllDone: "pending",
+			job.NoneFailedMinSuccess: "skipped", job.OneSuccess: "skipped", job.AllSuccess: "skipped",
+		}},
+	} {
+		for rule, want := range c.want {
+			t.Run(c.name+" "+string(rule), func(t *testing.T) {
+				w := newWorld(t)
+				w.put("w", job.WorkflowSpec{Steps: []job.Step{
+					stepOf("branch", ""), stepOf("a", "", "branch"), stepOf("b", "", "branch"), stepOf("join", rule, "a", "b"),
+				}})
+				ref := w.start("w")
+				w.end(ref, "branch", ok)
+				for step, o := range map[string]job.Outcome{"b": c.b, "a": c.a} {
+					if o == skipped {
+						w.do(SkipStep{Ref: ref, Step: step})
+						w.settle()
+					}
+				}
+				if c.a != skipped {
+					w.want(ref, job.RunRunning, map[string]string{"join": "blocked"})
+					w.end(ref, "a", c.a)
+				}
+				w.want(ref, w.run(ref).State, map[string]string{"join": want})
+				if want == "pending" {
+					w.end(ref, "join", ok)
+				}
+				state := job.RunSuccess
+				if c.a == failed {
+					state = job.RunFailed
+				}
+				w.want(ref, state, nil)
+			})
+		}
+	}
+}
+
+func chainOf(n int) (spec job.WorkflowSpec) {
+	for i := range n {
+		s := stepOf(fmt.Sprintf("s%d", i), "")
+		if i > 0 {
+			s.Needs = []string{fmt.Sprintf("s%d", i-1)}
+		}
+		spec.Steps = append(spec.Steps, s)
+	}
+	return spec
+}
+
+// A chain of 10,000 steps is accepted, runs in order, and fails as a whole at once.
+func TestK6_05_VeryLongChain(t *testing.T) {
+	const n = 10_000
+	w := newWorld(t)
+	w.quick = true
+	begin := time.Now()
+	w.put("chain", chainOf(n))
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("accepted after %v", d)
+	}
+	ref := w.start("chain")
+	w.check()
+	begin = time.Now()
+	w.end(ref, "s0", job.OutcomeFailed)
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("all failed after %v", d)
+	}
+	w.check()
+	run := w.run(ref)
+	if run.State != job.RunFailed || run.Counts[job.UpstreamFailed] != n-1 {
+		t.Errorf("%v, counts %v", run.State, run.Counts)
+	}
+
+	// Rerun: all of it goes back, and then in order.
+	w.do(RerunRun{Ref: ref, Mode: RerunFailed})
+	w.settle()
+	w.check()
+	last := w.run(ref)
+	if last.State != job.RunRunning || last.Counts[job.Blocked] != n-1 || last.Counts[job.Pending] != 1 {
+		t.Fatalf("after the rerun %v, counts %v", last.State, last.Counts)
+	}
+	for i := range n {
+		due := ScanDue(w.tx, job.Normal, DueKey{}, w.now+1, 10)
+		task, _ := GetTask(w.tx, TaskRef{"default", due[0].ID})
+		if want := fmt.Sprintf("s%d", i); len(due) != 1 || task.Step != want {
+			t.Fatalf("%d steps are due, the first is %s, want %s", len(due), task.Step, want)
+		}
+		w.finish(&task, job.OutcomeSuccess)
+	}
+	w.check()
+	if run := w.run(ref); run.State != job.RunSuccess || run.Counts[job.Success] != n {
+		t.Errorf("%v, counts %v", run.State, run.Counts)
+	}
+}
