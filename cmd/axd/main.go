@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	_ "time/tzdata" // hosts may lack the data of time zones
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -183,7 +184,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
-	root.AddCommand(newExec(), newTask(), newJob(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
+	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

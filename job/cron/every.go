@@ -59,14 +59,17 @@ func duration(s string) (time.Duration, bool) {
 	return time.Duration(days)*24*time.Hour + part, true
 }
 
-// Every returns the plan that fires at anchor and each d before and after it;
-// a zero anchor is the Unix epoch.
-func Every(d time.Duration, anchor time.Time) (*Expr, error) {
+// Every returns what fires at an anchor and each d before and after it; a zero
+// anchor is the Unix epoch, a nil location UTC.
+func Every(d time.Duration, anchor time.Time, loc *time.Location) (*Expr, error) {
 	v, err := newInterval(d, d.String(), anchor)
 	if err != nil {
 		return nil, err
 	}
-	return &Expr{text: "@every " + d.String(), zone: zoneFor(time.UTC), interval: v}, nil
+	if loc == nil {
+		loc = time.UTC
+	}
+	return &Expr{text: "@every " + d.String(), zone: zoneFor(loc), interval: v}, nil
 }
 
 // floor returns the last time up to an instant of years 0 to 10000. That may

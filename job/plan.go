@@ -1,0 +1,154 @@
+package job
+
+import (
+	"errors"
+	"hash/fnv"
+	"time"
+
+	"github.com/axd-project/axd/job/cron"
+)
+
+// Plan tells the planned times of a schedule's cron, every or at, within its
+// bounds. Its run budget, its other triggers and overlaps are not its business.
+// A plan never changes; whoever has a new version of the schedule or of one of
+// its calendars makes a new one.
+type Plan struct {
+	expr   *cron.Expr // of cron and every; else nil
+	at     time.Time  // of at; else zero
+	start  time.Time  // zero: none
+	end    time.Time  // the first instant that is too late; zero: none
+	jitter Duration
+	seed   string
+}
+
+// PlanFor is what a plan follows from beside the schedule itself.
+type PlanFor struct {
+	Namespace, Name string    // of the schedule: what H and jitter are drawn from
+	Created         time.Time // of the schedule: the anchor of every, where none is given
+}
+
+// NewPlan reads what Validate leaves out: the cron expression and the time zone.
+// It reads the data of zones, so the state machine makes no plan.
+func NewPlan(s *ScheduleSpec, of PlanFor) (*Plan, *Error) {
+	loc, err := cron.Zone(s.Timezone)
+	if err != nil {
+		return nil, planError("cron", err)
+	}
+	p := &Plan{jitter: s.Jitter, seed: of.Namespace + "/" + of.Name}
+	switch {
+	case s.Cron != "":
+		opt := cron.Options{Location: loc, HashSeed: p.seed, Anchor: of.Created}
+		if s.DST != nil {
+			opt.DST = cron.DST{Gap: cron.Gap(s.DST.Gap), Repeat: cron.Repeat(s.DST.Repeat)}
+		}
+		p.expr, err = cron.Parse(s.Cron, opt)
+	case s.Every != 0:
+		anchor := of.Created
+		if s.Anchor != 0 {
+			anchor = s.Anchor.Std()
+		}
+		p.expr, err = cron.Every(s.Every.Std(), anchor, loc)
+	case s.At != 0:
+		p.at = s.At.Std().In(loc)
+	}
+	if err != nil {
+		return nil, planError("cron", err)
+	}
+	if s.Start != 0 {
+		p.start = s.Start.Std()
+	}
+	if s.End != 0 {
+		p.end = s.End.Std()
+	}
+	return p, nil
+}
+
+// planError names the field of the schedule that an expression's error is about.
+func planError(field string, err error) *Error {
+	var bad *cron.Error
+	switch {
+	case !errors.As(err, &bad):
+		return AsError(err)
+	case bad.Field == "timezone" || bad.Field == "dst.gap" || bad.Field == "dst.repeat":
+		return Invalid(bad.Field, bad.Rule, bad.Value)
+	case bad.Field == "expression":
+		return Invalid(field, bad.Rule, bad.Value)
+	}
+	return Invalid(field, bad.Field+" "+bad.Rule, bad.Value)
+}
+
+// Timed tells whether there is any trigger of the plan's kind: otherwise it
+// never has a time.
+func (p *Plan) Timed() bool { return p.expr != nil || !p.at.IsZero() }
+
+// Next returns the first planned time after an instant; it is always later.
+func (p *Plan) Next(after time.Time) (time.Time, bool) {
+	if !p.start.IsZero() && after.Before(p.start) {
+		after = p.start.Add(-1)
+	}
+	t, ok := p.next(after)
+	if !ok || !p.end.IsZero() && !t.Before(p.end) {
+		return time.Time{}, false
+	}
+	return t, true
+}
+
+func (p *Plan) next(after time.Time) (time.Time, bool) {
+	if p.expr != nil {
+		return p.expr.Next(after)
+	}
+	return p.at, !p.at.IsZero() && p.at.After(after)
+}
+
+// Prev returns the last planned time before an instant.
+func (p *Plan) Prev(before time.Time) (time.Time, bool) {
+	if !p.end.IsZero() && before.After(p.end) {
+		before = p.end
+	}
+	t, ok := p.prev(before)
+	if !ok || t.Before(p.start) {
+		return time.Time{}, false
+	}
+	return t, true
+}
+
+func (p *Plan) prev(before time.Time) (time.Time, bool) {
+	if p.expr != nil {
+		return p.expr.Prev(before)
+	}
+	return p.at, !p.at.IsZero() && p.at.Before(before)
+}
+
+// Between returns the planned times after a, up to and including b, at most
+// limit of them: the first ones.
+func (p *Plan) Between(a, b time.Time, limit int) []time.Time {
+	var all []time.Time
+	for t, ok := p.Next(a); ok && !t.After(b) && len(all) < limit; t, ok = p.Next(t) {
+		all = append(all, t)
+	}
+	return all
+}
+
+// Delay is by how much the schedule's jitter puts off what is planned: always
+// the same, so that two times keep their distance.
+func (p *Plan) Delay() time.Duration {
+	if p.jitter <= 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("jitter\x00" + p.seed))
+	const mix = 0x9e3779b97f4a7c15 // neighbouring names lie far apart
+	ms := uint64(p.jitter.Std().Milliseconds())
+	return time.Duration(h.Sum64()*mix>>11%(ms+1)) * time.Millisecond
+}
+
+// Planned returns the wall time that a planned time stands for, such as
+// 2026-03-08T02:30:00, and words on how the two differ or why it is special;
+// mostly none.
+func (p *Plan) Planned(at time.Time) (wall, note string) {
+	if p.expr == nil {
+		return at.In(p.at.Location()).Format("2006-01-02T15:04:05"), ""
+	}
+	w, note := p.expr.Planned(at)
+	return w.String(), note
+}
