@@ -138,8 +138,8 @@ func (p *Plan) Delay() time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("jitter\x00" + p.seed))
 	const mix = 0x9e3779b97f4a7c15 // neighbouring names lie far apart
-	ms := uint64(p.jitter.Std().Milliseconds())
-	return time.Duration(h.Sum64()*mix>>11%(ms+1)) * time.Millisecond
+	ms := uint64(p.jitter.Milliseconds()) //nolint:gosec // it is positive
+	return time.Duration(h.Sum64()*mix>>11%(ms+1)) * time.Millisecond //nolint:gosec // 53 bits
 }
 
 // Planned returns the wall time that a planned time stands for, such as
