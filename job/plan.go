@@ -137,8 +137,8 @@ func (p *Plan) Delay() time.Duration {
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("jitter\x00" + p.seed))
-	const mix = 0x9e3779b97f4a7c15 // neighbouring names lie far apart
-	ms := uint64(p.jitter.Milliseconds()) //nolint:gosec // it is positive
+	const mix = 0x9e3779b97f4a7c15                                    // neighbouring names lie far apart
+	ms := uint64(p.jitter.Milliseconds())                             //nolint:gosec // it is positive
 	return time.Duration(h.Sum64()*mix>>11%(ms+1)) * time.Millisecond //nolint:gosec // 53 bits
 }
 
