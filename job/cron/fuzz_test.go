@@ -1,6 +1,7 @@
 package cron_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -34,8 +35,8 @@ func FuzzParse(f *testing.F) {
 		}
 		e, err := cron.Parse(expr, opt)
 		if err != nil {
-			if _, ok := err.(*cron.Error); !ok || err.Error() == "" {
-				t.Fatalf("%q: %T", expr, err)
+			if bad := (*cron.Error)(nil); !errors.As(err, &bad) || bad.Field == "" {
+				t.Fatalf("%q: %v", expr, err)
 			}
 			return
 		}
