@@ -12,7 +12,7 @@ import (
 const maxTaskRows = 8 + MaxAttempts
 
 // expire deletes the tasks that ended before the limit, as far as maxFanOut rows
-// go, the alerts that nothing has changed for long, and moves the low marks up to
+// go, the alerts and the verdicts of fires that nothing has changed for long, and moves the low marks up to
 // the first rows of the due index.
 func (a *apply) expire(c *Expire) Result {
 	var r Result
@@ -23,6 +23,7 @@ func (a *apply) expire(c *Expire) Result {
 	left = a.expireRuns(0, before, left, &r)
 	left = a.expireRuns(1, min(before, a.now-DeadRetention), left, &r)
 	a.expireCallbacks(before, left, &r)
+	a.expireFires(&r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)

@@ -13,14 +13,21 @@ import (
 // reads the whole state once and holds little of it in memory: a number for
 // each counter.
 func Check(r Reader, limit int) []string {
-	c := &checker{r: r, limit: limit, counts: map[string]int64{}, runTasks: map[RunRef]int{}}
+	c := &checker{r: r, limit: limit, counts: map[string]int64{}, runTasks: map[RunRef]int{}, fired: map[ScheduleRef]scheduleTally{}}
 	if err := CheckFormat(r); err != nil {
 		return []string{err.Error()}
 	}
 	c.clock = readMeta(r).Clock
 	c.rows(tableJobs, c.job)
 	c.rows(tableJobVersions, c.jobVersion)
+	c.rows(tableSchedules, c.schedule)
+	c.rows(tableScheduleStates, c.scheduleState)
+	c.rows(tableScheduleDue, c.scheduleDueRow)
+	c.rows(tableFires, c.fire)
+	c.rows(tableFireAge, c.fireAge)
+	c.rows(tableFireQueue, c.fireQueued)
 	c.rows(tableTasks, c.task)
+	c.firedTallies()
 	c.rows(tableBodies, c.body)
 	c.rows(tableDue, c.due)
 	c.rows(tableByState, c.byState)
@@ -59,6 +66,8 @@ type checker struct {
 	clock    int64
 	problems []string
 	breakers int
+	fired    map[ScheduleRef]scheduleTally
+	lastFire Fire
 	counts   map[string]int64 // counted from tableTasks, by key of tableCounters
 	runTasks map[RunRef]int   // tasks by run
 }

@@ -17,6 +17,9 @@ func (c *checker) task(k, v []byte) {
 	c.want(bytes.Equal(k, key{}.task(ref)), "task %s: under the key %x", t.ID, k)
 	c.taskFields(&t)
 	c.tally(&t)
+	if t.Schedule != "" {
+		c.firedTask(&t)
+	}
 	if t.State == job.Pending {
 		c.want(c.has(key{}.dueRow(t.Policy.Priority, t.dueKey())), "task %s: pending without a due row", t.ID)
 	}

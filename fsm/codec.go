@@ -177,7 +177,10 @@ func newCommand(code Code) Command {
 	case CodeRedeliver:
 		return &Redeliver{}
 	}
-	return newRunCommand(code)
+	if c := newRunCommand(code); c != nil {
+		return c
+	}
+	return newScheduleCommand(code)
 }
 
 // EncodeEntry encodes an entry.

@@ -177,6 +177,8 @@ func everyCommand() []Command {
 		filled[CallbackTried](), filled[Redeliver](),
 		filled[PutWorkflow](), filled[DeleteWorkflow](), filled[StartRun](), filled[CancelRun](), filled[RerunRun](),
 		filled[ForceSuccess](), filled[SkipStep](), filled[ContinueRun](), filled[TimeOutRun](),
+		filled[PutSchedule](), filled[DeleteSchedule](), filled[PauseSchedule](), filled[TriggerSchedule](), filled[FireSchedules](),
+		filled[ContinueSchedules](),
 	}
 }
 
@@ -288,7 +290,8 @@ func TestMapsAreWrittenInOrder(t *testing.T) {
 	for _, c := range everyCommand() {
 		look(fmt.Sprintf("%T", c), reflect.TypeOf(c))
 	}
-	for _, row := range []any{Task{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, job.Settings{}} {
+	for _, row := range []any{Task{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, job.Settings{},
+		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}} {
 		look(fmt.Sprintf("%T", row), reflect.TypeOf(row))
 	}
 }

@@ -32,6 +32,13 @@ const (
 	CodeContinueDead   Code = 27
 	CodeCallbackTried  Code = 40
 	CodeRedeliver      Code = 41
+
+	CodePutSchedule       Code = 50
+	CodeDeleteSchedule    Code = 51
+	CodePauseSchedule     Code = 52
+	CodeTriggerSchedule   Code = 53
+	CodeFireSchedules     Code = 54
+	CodeContinueSchedules Code = 55
 )
 
 // Command is one verb with its arguments. Commands are data: each is
@@ -294,28 +301,34 @@ type Checksum struct{}
 const maxFanOut = 1000
 
 // The code of each command.
-func (Configure) Code() Code      { return CodeConfigure }
-func (PutJob) Code() Code         { return CodePutJob }
-func (DeleteJob) Code() Code      { return CodeDeleteJob }
-func (Submit) Code() Code         { return CodeSubmit }
-func (SubmitNow) Code() Code      { return CodeSubmitNow }
-func (TimeOut) Code() Code        { return CodeTimeOut }
-func (Assign) Code() Code         { return CodeAssign }
-func (Started) Code() Code        { return CodeStarted }
-func (Finished) Code() Code       { return CodeFinished }
-func (GiveBack) Code() Code       { return CodeGiveBack }
-func (LoseAttempts) Code() Code   { return CodeLoseAttempts }
-func (Cancel) Code() Code         { return CodeCancel }
-func (Reschedule) Code() Code     { return CodeReschedule }
-func (RegisterWorker) Code() Code { return CodeRegisterWorker }
-func (WorkerState) Code() Code    { return CodeWorkerState }
-func (ForgetWorker) Code() Code   { return CodeForgetWorker }
-func (Expire) Code() Code         { return CodeExpire }
-func (Checksum) Code() Code       { return CodeChecksum }
-func (DrainWorker) Code() Code    { return CodeDrainWorker }
-func (DeadLetters) Code() Code    { return CodeDeadLetters }
-func (ContinueDead) Code() Code   { return CodeContinueDead }
-func (PutAlert) Code() Code       { return CodePutAlert }
-func (EndAlert) Code() Code       { return CodeEndAlert }
-func (CallbackTried) Code() Code  { return CodeCallbackTried }
-func (Redeliver) Code() Code      { return CodeRedeliver }
+func (Configure) Code() Code         { return CodeConfigure }
+func (PutJob) Code() Code            { return CodePutJob }
+func (DeleteJob) Code() Code         { return CodeDeleteJob }
+func (Submit) Code() Code            { return CodeSubmit }
+func (SubmitNow) Code() Code         { return CodeSubmitNow }
+func (TimeOut) Code() Code           { return CodeTimeOut }
+func (Assign) Code() Code            { return CodeAssign }
+func (Started) Code() Code           { return CodeStarted }
+func (Finished) Code() Code          { return CodeFinished }
+func (GiveBack) Code() Code          { return CodeGiveBack }
+func (LoseAttempts) Code() Code      { return CodeLoseAttempts }
+func (Cancel) Code() Code            { return CodeCancel }
+func (Reschedule) Code() Code        { return CodeReschedule }
+func (RegisterWorker) Code() Code    { return CodeRegisterWorker }
+func (WorkerState) Code() Code       { return CodeWorkerState }
+func (ForgetWorker) Code() Code      { return CodeForgetWorker }
+func (Expire) Code() Code            { return CodeExpire }
+func (Checksum) Code() Code          { return CodeChecksum }
+func (DrainWorker) Code() Code       { return CodeDrainWorker }
+func (DeadLetters) Code() Code       { return CodeDeadLetters }
+func (ContinueDead) Code() Code      { return CodeContinueDead }
+func (PutAlert) Code() Code          { return CodePutAlert }
+func (EndAlert) Code() Code          { return CodeEndAlert }
+func (CallbackTried) Code() Code     { return CodeCallbackTried }
+func (Redeliver) Code() Code         { return CodeRedeliver }
+func (PutSchedule) Code() Code       { return CodePutSchedule }
+func (DeleteSchedule) Code() Code    { return CodeDeleteSchedule }
+func (PauseSchedule) Code() Code     { return CodePauseSchedule }
+func (TriggerSchedule) Code() Code   { return CodeTriggerSchedule }
+func (FireSchedules) Code() Code     { return CodeFireSchedules }
+func (ContinueSchedules) Code() Code { return CodeContinueSchedules }

@@ -219,6 +219,8 @@ type apply struct {
 
 	busy        []*heldRun // touched by the command
 	changedRuns []*heldRun // by the entry
+	// schedules are those that the entry has looked at; see heldSchedule.
+	schedules map[ScheduleRef]*heldSchedule
 
 	unsupported error // this build can't apply the entry
 }
@@ -233,6 +235,7 @@ func (a *apply) begin() {
 // finish writes what an entry changes once, whatever its commands.
 func (a *apply) finish() {
 	a.flushRuns()
+	a.flushSchedules()
 	a.flushCounters()
 	a.keys.grow(a.tx)
 	a.meta.Format = max(a.meta.Format, Format)
@@ -357,6 +360,9 @@ func (a *apply) command(c Command) Result {
 		return a.redeliver(c)
 	}
 	if r, ok := a.runCommand(c); ok {
+		return r
+	}
+	if r, ok := a.scheduleCommand(c); ok {
 		return r
 	}
 	panic(fmt.Sprintf("fsm: no verb for %T", c)) // newCommand and this switch disagree

@@ -335,6 +335,10 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 	if !found {
 		r.Ascend(key{tableAlertAge}, key{tableAlertAge}.time(now-AlertRetention), some)
 	}
+	if !found {
+		r.Ascend(key{tableFireAge}, key{tableFireAge}.time(now-FireRetention), some)
+		found = found || readCounter(r, key{}.counter(countFires)) > MaxFires
+	}
 	for _, p := range job.Priorities {
 		found = found || lowLags(r, p)
 	}

@@ -62,8 +62,12 @@ type Task struct {
 	Callback   uint64 `msgpack:"1,omitempty"` // number of its newest kept callback; 0: none
 	CallbackOf job.ID `msgpack:"2,omitempty"` // the task whose callback this one is
 
-	Run  job.ID `msgpack:"3,omitempty"` // that the task is a step of
-	Step string `msgpack:"4,omitempty"` // its name
+	Run      job.ID `msgpack:"3,omitempty"` // that the task is a step of
+	Step     string `msgpack:"4,omitempty"` // its name
+	Schedule string `msgpack:"5,omitempty"` // that fired it
+	Nominal  int64  `msgpack:"6,omitempty"` // the time of the schedule that it is for
+	// FiredBy tells what made the schedule fire it.
+	FiredBy FireOrigin `msgpack:"o,omitempty"`
 }
 
 // Body is what never changes of a task.

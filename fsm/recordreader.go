@@ -97,6 +97,14 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.QueueBy = r.int()
 	case 'T':
 		t.EndBy = r.int()
+	default:
+		r.taskLinks(name, t)
+	}
+}
+
+// taskLinks reads what belongs to a task, and what it belongs to.
+func (r *rowReader) taskLinks(name byte, t *Task) {
+	switch name {
 	case '1':
 		t.Callback = r.uint()
 	case '2':
@@ -105,6 +113,12 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.Run = r.id()
 	case '4':
 		t.Step = r.str()
+	case '5':
+		t.Schedule = r.name()
+	case '6':
+		t.Nominal = r.int()
+	case 'o':
+		t.FiredBy = FireOrigin(r.within(math.MaxUint8)) //nolint:gosec // bounded
 	default:
 		r.fail()
 	}

@@ -19,6 +19,7 @@ type Result struct {
 	More     bool         `msgpack:"m,omitempty"` // Expire: call again; DeadLetters: it goes on by itself
 	Refused  int          `msgpack:"x,omitempty"` // DeadLetters: tasks that could not be replayed
 	Run      *Run         `msgpack:"r,omitempty"` // the run after the verbs about runs
+	Fire     *Fire        `msgpack:"f,omitempty"` // TriggerSchedule: what became of it
 }
 
 // SubmitResult is the answer for one submitted task.
@@ -74,7 +75,15 @@ const (
 	EventCallback                           // a callback is owed, or due at another time
 	EventRunOwed                            // a run is to be continued
 	EventRunEnded                           // a run has ended
+	EventSchedule                           // a schedule's next time, or what decides it, is another one
 )
+
+// ScheduleEvent tells of an EventSchedule when the leader is to look at the schedule.
+type ScheduleEvent struct {
+	Ref   ScheduleRef
+	Waits bool  // it has a row in the index of next times
+	At    int64 // by that row, Unix ms; 0: at once
+}
 
 // Event is a hint to the leader's memory that a task or worker changed. A lost
 // event costs delay, never a task: everything can be rebuilt from state.
@@ -90,4 +99,5 @@ type Event struct {
 	Breaker        *Breaker  // of EventBreaker; OpenUntil 0: it closed
 	Callback       *Callback // of EventCallback
 	Run            *Run      // of EventRunOwed and EventRunEnded: after the change
+	Schedule       *ScheduleEvent
 }

@@ -194,6 +194,9 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	}
 	w.id('3', t.Run)
 	w.str('4', t.Step)
+	w.str('5', t.Schedule)
+	w.int('6', t.Nominal)
+	w.uint('o', uint64(t.FiredBy))
 	return w.end()
 }
 

@@ -89,6 +89,9 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	if c, ok := e.callbackCommand(verb, f); ok {
 		return c
 	}
+	if c, ok := e.scheduleCommand(verb, f, input); ok {
+		return c
+	}
 	return e.workerCommand(verb, f)
 }
 
@@ -290,6 +293,8 @@ func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
 		}
 	case r.Task != nil:
 		e.showTask(b, r.Task)
+	case r.Fire != nil:
+		e.showFire(b, r.Fire)
 	case r.Version != 0:
 		fmt.Fprintf(b, "version %d, changed %v\n", r.Version, r.Changed)
 	case r.Deleted != 0 || r.More || r.Refused != 0:
@@ -351,6 +356,7 @@ func (e *scriptEnv) showTask(b *strings.Builder, t *Task) {
 	add(t.QueueBy != 0, "queue by %s", e.at(t.QueueBy))
 	add(t.EndBy != 0, "end by %s", e.at(t.EndBy))
 	add(t.Callback != 0, "callback %d", t.Callback)
+	add(t.Schedule != "", "schedule %s nominal %s", t.Schedule, e.at(t.Nominal))
 	if !t.CallbackOf.IsZero() {
 		fmt.Fprintf(b, " callback-of %s", e.name(t.CallbackOf))
 	}
@@ -397,7 +403,7 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
 		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings", EventBreaker: "breaker",
-		EventCallback: "callback",
+		EventCallback: "callback", EventSchedule: "schedule",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {
@@ -405,6 +411,14 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	}
 	if ev.Callback != nil {
 		fmt.Fprintf(b, " %s to %s due %s", e.nameIDs(ev.Callback.Ref().String()), ev.Callback.Target(), e.at(ev.Callback.Due))
+	}
+	if s := ev.Schedule; s != nil {
+		fmt.Fprintf(b, " %s", s.Ref.Name)
+		if s.Waits && s.At != 0 {
+			fmt.Fprintf(b, " at %s", e.at(s.At))
+		} else if s.Waits {
+			b.WriteString(" at once")
+		}
 	}
 	if ev.Worker != "" {
 		fmt.Fprintf(b, " worker %s", ev.Worker)

@@ -305,7 +305,9 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 	case "dump":
 		e.dump(&b, f)
 	default:
-		return "", false
+		if !e.scheduleQuery(&b, cmd, f) {
+			return "", false
+		}
 	}
 	if b.Len() == 0 {
 		return "none\n", true

@@ -37,7 +37,8 @@ const (
 	//   'g', state                  of all namespaces
 	//   'n', namespace, state       of a namespace
 	//   'j', namespace, job, state  of a job
-	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job.
+	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job; of
+	// schedules, by 'S', namespace; of rows of tableFires, by 'F'.
 	// A count of zero has no row.
 	tableCounters byte = 0x09
 	// tableAttempts: namespace, id, number (4) → Attempt; the last MaxAttempts
@@ -81,6 +82,27 @@ const (
 
 	// tableBreakers: kind, worker, namespace, job, target → Breaker; at most MaxBreakers.
 	tableBreakers byte = 0x28
+	// tableSchedules: namespace, name → Schedule in its newest version.
+	tableSchedules byte = 0x40
+	// tableScheduleStates: namespace, name → ScheduleState. One row for each of
+	// tableSchedules.
+	tableScheduleStates byte = 0x41
+	// tableScheduleDue: when the next planned time is due (8, Unix ms), 0 where the
+	// leader is to say which it is; namespace, name → empty. Exactly the schedules
+	// that wait for one; see ScheduleState.dueAt.
+	tableScheduleDue byte = 0x42
+	// tableFires: namespace, schedule, complement of the nominal time (8, Unix ms),
+	// origin, number (8) → Fire. The newest is first; a schedule's rows outlive it.
+	tableFires byte = 0x43
+	// tableFireAge: time of the verdict (8), namespace, schedule, nominal time (8),
+	// origin, number (8) → empty. One row for each final verdict of tableFires.
+	tableFireAge byte = 0x44
+	// tableFireQueue: namespace, schedule, nominal time (8), origin, number (8) →
+	// empty. Exactly the rows of tableFires that are queued.
+	tableFireQueue byte = 0x45
+	// tableScheduleActs: kind, namespace, name → ScheduleAct, of those that go on.
+	tableScheduleActs byte = 0x46
+
 	// tableDead: namespace, end (8, Unix ms), id → empty. Exactly the dead letters.
 	tableDead byte = 0x20
 	// tableDeadByJob: namespace, job, end (8), id → empty. Those that are of a job.

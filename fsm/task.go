@@ -93,6 +93,9 @@ func (a *apply) write(old, t *Task) {
 	if old != nil {
 		a.moveEnd(old, t, ended)
 	}
+	if t.Schedule != "" && old != nil && old.State.Terminal() != t.State.Terminal() {
+		a.taskMoved(t)
+	}
 	if next != nil {
 		a.write(nil, next)
 		a.event(Event{Kind: EventPending, Task: next})

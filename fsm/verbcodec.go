@@ -203,6 +203,9 @@ func (c *codec) appendResult(b []byte, res *Result) []byte {
 	if res.Run != nil {
 		w.tagged(c, 'r', res.Run)
 	}
+	if res.Fire != nil {
+		w.tagged(c, 'f', res.Fire)
+	}
 	return w.end()
 }
 
@@ -255,6 +258,8 @@ func (r *rowReader) result(res *Result) {
 			res.Refused = int(r.int())
 		case 'r':
 			r.tagged(&res.Run)
+		case 'f':
+			r.tagged(&res.Fire)
 		default:
 			r.fail()
 		}
