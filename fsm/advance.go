@@ -202,11 +202,12 @@ func (a *apply) decide(h *heldRun, n uint32, s *heldStep) {
 	switch h.verdict(n, &s.Step) {
 	case job.DecideWait:
 		a.holdBack(h, n, s)
+		a.unjudge(h, s)
 		if s.Now != NoOutcome {
 			a.moveStep(h, s, job.Blocked, "")
 		}
 	case job.DecideBegin:
-		if s.Phase != StepWaits && s.Now == NoOutcome {
+		if s.Phase != StepWaits && s.Now == NoOutcome || s.Judged && s.Now == SkippedOutcome {
 			return
 		}
 		a.ready(h, n, s)
@@ -221,8 +222,21 @@ func (a *apply) decide(h *heldRun, n uint32, s *heldStep) {
 	}
 }
 
-// ready begins a step whose rule holds, as soon as max_parallel allows it.
+// unjudge forgets the verdict on a step that is to begin anew.
+func (a *apply) unjudge(h *heldRun, s *heldStep) {
+	if s.Judged {
+		s.Judged = false
+		a.change(h, s)
+	}
+}
+
+// ready begins a step whose rule holds, as soon as a verdict of the leader is there,
+// where it needs one, and max_parallel allows it.
 func (a *apply) ready(h *heldRun, n uint32, s *heldStep) {
+	if h.graph.computed[n] && !s.Judged {
+		a.want(h, n, s)
+		return
+	}
 	if a.mayBegin(h) {
 		a.beginStep(h, s)
 		return

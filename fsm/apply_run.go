@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
@@ -98,8 +99,9 @@ func (a *apply) startRun(namespace, workflow string, params []byte, trigger RunT
 	if priority > job.Low {
 		return nil, job.Invalid("priority", "must be high, normal or low", strconv.Itoa(int(priority)))
 	}
-	if len(params) > job.MaxParamBytes {
-		return nil, job.Invalid("params", "must be at most "+strconv.Itoa(job.MaxParamBytes)+" bytes", strconv.Itoa(len(params)))
+	params, invalid := resolvedParams(&g.spec, params)
+	if invalid != nil {
+		return nil, invalid
 	}
 	if err := a.withinQuota(namespace); err != nil {
 		return nil, err
@@ -122,6 +124,20 @@ func (a *apply) startRun(namespace, workflow string, params []byte, trigger RunT
 	a.addCounter(a.key, +1)
 	a.touch(h)
 	return h, nil
+}
+
+// resolvedParams are all parameters of a run, those that were given and the defaults
+// of the others; nil: there are none.
+func resolvedParams(spec *job.WorkflowSpec, given []byte) ([]byte, *job.Error) {
+	params, err := spec.ResolveParams(given)
+	if err != nil || len(params) == 0 {
+		return nil, err
+	}
+	b, e := json.Marshal(params) // in the order of their names
+	if e != nil {
+		return nil, job.Invalid("params", "must be JSON", e.Error())
+	}
+	return b, nil
 }
 
 // runFor reads a run that is to be changed.

@@ -224,7 +224,7 @@ func (c *checker) stepNeeds(run *Run, g *graph, steps []*Step, n uint32) {
 	case s.Now == NoOutcome:
 		c.want(d == job.DecideWait, "step %s of run %s: waits, but its rule says %d", name, run.ID, d)
 	case s.Now == SkippedOutcome:
-		c.want(d == job.DecideSkip, "step %s of run %s: skipped, but its rule says %d", name, run.ID, d)
+		c.want(d == job.DecideSkip || s.Judged, "step %s of run %s: skipped, but its rule says %d", name, run.ID, d)
 	case s.Now == UpstreamOutcome:
 		c.want(d == job.DecideFail, "step %s of run %s: upstream_failed, but its rule says %d", name, run.ID, d)
 	}

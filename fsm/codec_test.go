@@ -179,6 +179,7 @@ func everyCommand() []Command {
 		filled[ForceSuccess](), filled[SkipStep](), filled[ContinueRun](), filled[TimeOutRun](),
 		filled[PutSchedule](), filled[DeleteSchedule](), filled[PauseSchedule](), filled[TriggerSchedule](), filled[FireSchedules](),
 		filled[ContinueSchedules](),
+		filled[StepVerdict](),
 	}
 }
 

@@ -151,7 +151,7 @@ func newRunCommand(code Code) Command {
 	case CodeTimeOutRun:
 		return &TimeOutRun{}
 	}
-	return nil
+	return newStepCommand(code)
 }
 
 // runCommand applies the commands above; false: it is another one.
@@ -176,5 +176,5 @@ func (a *apply) runCommand(c Command) (Result, bool) {
 	case *TimeOutRun:
 		return a.timeOutRun(c), true
 	}
-	return Result{}, false
+	return a.stepCommand(c)
 }

@@ -246,6 +246,9 @@ func (a *apply) replayDead(old *Task) *job.Error {
 		if err != nil {
 			return err
 		}
+		if a.step(h, h.graph.number[t.Step]).Phase != StepBegun {
+			return job.Conflict("task", "never began, since what it needs could not be computed: rerun the step", t.Step)
+		}
 		h.Touched = true
 	}
 	// Nothing is written before here.

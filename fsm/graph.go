@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"bytes"
 	"container/heap"
 	"fmt"
 
@@ -16,6 +15,7 @@ type graph struct {
 	number   map[string]uint32
 	children [][]uint32 // that need a step, ascending
 	parents  [][]uint32
+	computed []bool               // a step needs a verdict of the leader
 	first    [sections + 1]uint32 // of each section, and the end
 	jobs     []string             // that its steps name, each once
 }
@@ -42,7 +42,7 @@ func newGraph(spec *job.WorkflowSpec) *graph {
 	n := spec.Count()
 	g := &graph{
 		spec: *spec, steps: make([]*job.Step, 0, n), number: make(map[string]uint32, n),
-		children: make([][]uint32, n), parents: make([][]uint32, n),
+		children: make([][]uint32, n), parents: make([][]uint32, n), computed: make([]bool, n),
 	}
 	jobs := map[string]bool{}
 	for i, section := range g.spec.Sections() {
@@ -51,6 +51,7 @@ func newGraph(spec *job.WorkflowSpec) *graph {
 	}
 	g.first[sections] = uint32(len(g.steps)) //nolint:gosec // at most job.MaxSteps
 	for i, s := range g.steps {
+		g.computed[i] = s.Computed()
 		for _, name := range s.Needs {
 			p := g.number[name]
 			g.parents[i] = append(g.parents[i], p)
@@ -185,12 +186,8 @@ func unbuilt(s *job.Step) *job.Error {
 	switch {
 	case s.Workflow != "":
 		return job.Invalid("workflow", "is not supported yet: name a job", s.Workflow)
-	case s.When != "":
-		return job.Invalid("when", "is not supported yet", s.When)
 	case s.ForEach != nil:
 		return job.Invalid("for_each", "is not supported yet", "")
-	case bytes.Contains(s.Payload, []byte("${{")):
-		return job.Invalid("payload", "must not hold ${{ yet: expressions are not supported", string(s.Payload))
 	}
 	return nil
 }

@@ -76,6 +76,7 @@ const (
 	EventRunOwed                            // a run is to be continued
 	EventRunEnded                           // a run has ended
 	EventSchedule                           // a schedule's next time, or what decides it, is another one
+	EventStepWanted                         // a step of a run waits for a verdict
 )
 
 // ScheduleEvent tells of an EventSchedule when the leader is to look at the schedule.

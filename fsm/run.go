@@ -47,6 +47,7 @@ type Run struct {
 	Touched bool   `msgpack:"m,omitempty"`
 	Act     RunAct `msgpack:"a,omitempty"`
 	Owes    bool   `msgpack:"W,omitempty"` // it has rows of tableStepOwed
+	Wants   uint64 `msgpack:"J,omitempty"` // numbers the waits of its steps for a verdict
 }
 
 // RunTrigger tells what started a run.
@@ -110,6 +111,9 @@ type Step struct {
 	Fixed bool `msgpack:"x,omitempty"`
 	// Alone: what needs it and has ended is to stay as it is.
 	Alone bool `msgpack:"l,omitempty"`
+
+	Want   uint64 `msgpack:"w,omitempty"` // of the latest wait for a verdict; see Run.Wants
+	Judged bool   `msgpack:"j,omitempty"` // a verdict was given, and what it needs is as it was then
 }
 
 // StepPhase tells how far a step has come that has not ended.

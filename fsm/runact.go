@@ -61,7 +61,7 @@ func (a *apply) createNext(h *heldRun) {
 		t.Policy.Priority = h.Priority
 	}
 	a.nameOwner(h, t)
-	if len(spec.Payload) > 0 {
+	if len(spec.Payload) > 0 && !job.HoldsExpression(spec.Payload) {
 		a.putBody(t, &Body{Payload: spec.Payload})
 	}
 	s := &heldStep{Step: Step{Task: t.ID}}
@@ -130,7 +130,7 @@ func (a *apply) rerunStep(h *heldRun, n uint32) {
 // resetStep takes a step back to where it had not begun, with all its retries. Its
 // attempts stay, and the next ones get higher numbers and tokens.
 func (a *apply) resetStep(h *heldRun, s *heldStep) {
-	s.Fixed, s.Alone, s.Phase = false, false, StepWaits
+	s.Fixed, s.Alone, s.Judged, s.Phase = false, false, false, StepWaits
 	a.change(h, s)
 	a.moveStep(h, s, job.Blocked, "")
 }

@@ -35,6 +35,8 @@ func (l *loop) onEvent(e *fsm.Event) {
 		l.readSettings(r)
 		release()
 		l.dirty = true
+	case fsm.EventStepWanted:
+		l.wakeJudge()
 	case fsm.EventJobChanged:
 		l.onJobChanged(jobKey{e.Namespace, e.Job})
 	}

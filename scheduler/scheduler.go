@@ -75,7 +75,8 @@ type Scheduler struct {
 	roomy  atomic.Bool // some worker has a free slot
 	// lowSuspended: see watchBusy.
 	lowSuspended atomic.Bool
-	mended       atomic.Int64 // see patrol
+	mended       atomic.Int64  // see patrol
+	wanted       chan struct{} // see judge
 	// assignedTotal counts attempts since this process began.
 	assignedTotal atomic.Int64
 }
@@ -92,7 +93,7 @@ func New(cfg Config) *Scheduler {
 		cfg.Horizon = defaultHorizon
 	}
 	cfg.Horizon = min(cfg.Horizon, maxHorizon)
-	s := &Scheduler{cfg: cfg}
+	s := &Scheduler{cfg: cfg, wanted: make(chan struct{}, 1)}
 	s.inbox.wake = make(chan struct{}, 1)
 	s.ready.Store(-1)
 	return s
@@ -111,6 +112,16 @@ func (s *Scheduler) Run(ctx context.Context, term uint64) {
 		s.lowSuspended.Store(false)
 	}()
 	l.recover()
+	judging, stop := context.WithCancel(ctx)
+	judged := make(chan struct{})
+	go func() {
+		defer close(judged)
+		s.runJudge(judging, term)
+	}()
+	defer func() {
+		stop()
+		<-judged
+	}()
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()

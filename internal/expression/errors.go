@@ -76,12 +76,35 @@ func evalError(err error) error {
 	rule := f.Message
 	switch {
 	case strings.HasPrefix(rule, "cannot fetch"):
-		rule = strings.NewReplacer("cannot fetch", "there is no", "<nil>", "null", "map[string]interface {}", "object",
-			"[]interface {}", "list").Replace(rule)
+		rule = noSuch(strings.TrimPrefix(rule, "cannot fetch "))
 	case strings.HasPrefix(rule, "memory budget exceeded"):
 		rule = "makes more values than one evaluation may hold"
 	case strings.HasPrefix(rule, "reflect"), strings.HasPrefix(rule, "runtime error"), strings.Contains(rule, "interface conversion"):
 		rule = "a value is not of the type that is wanted here"
 	}
 	return &Error{Pos: pos, Rule: rule}
+}
+
+// noSuch says again what the library says of a field as "x from int".
+func noSuch(rule string) string {
+	name, from, ok := cutLast(rule, " from ")
+	if !ok {
+		return rule
+	}
+	of := map[string]string{
+		"<nil>": "null", "int": "an integer", "int64": "an integer", "float64": "a number", "bool": "a bool", "string": "a string",
+		"[]interface {}": "a list", "map[string]interface {}": "an object",
+	}[from]
+	if of == "" {
+		of = "what stands here"
+	}
+	return of + " has no " + name
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
 }

@@ -164,7 +164,7 @@ func TestFailures(t *testing.T) {
 		{`!params.n`, `must be true or false`},
 		{`filter(params.list, #)`, `must be true or false, not an integer`},
 		{`map(params.day, #)`, `must be a list, not a string`},
-		{`params.missing.deep`, `there is no deep from null`},
+		{`params.missing.deep`, `null has no deep`},
 		{`params.list[7]`, `index out of range: 7`},
 		{`params.list["x"]`, `column 12: `},
 		{`params.o[1]`, `not of the type that is wanted`},

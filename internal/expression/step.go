@@ -35,12 +35,23 @@ type Step struct {
 	List    []any                // of one that gives a list
 	Payload *Template            // may read item and index where the step has a for_each
 	Params  map[string]*Template // likewise
+	Reads   []string             // the steps that these read
 }
 
 // CompileStep compiles what a step says. An error names the field within the step.
 func CompileStep(s *job.Step) (*Step, *job.Error) {
-	c, _, err := compileStep(s)
-	return c, err
+	c, refs, err := compileStep(s)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, r := range refs {
+		if r.Root == RootSteps {
+			names[r.Name] = true
+		}
+	}
+	c.Reads = slices.Sorted(maps.Keys(names))
+	return c, nil
 }
 
 // stepRef is what a step reads, and in which of its fields.
@@ -146,21 +157,6 @@ func (t *Template) only() *Expr {
 func trimSpace(b []byte) json.RawMessage { return slices.DeleteFunc(slices.Clone(b), isSpace) }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
-
-// Reads returns the names of the steps that the step's expressions read.
-func Reads(s *job.Step) []string {
-	_, refs, err := compileStep(s)
-	if err != nil {
-		return nil
-	}
-	names := map[string]bool{}
-	for _, r := range refs {
-		if r.Root == RootSteps {
-			names[r.Name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
 
 func within(field, path string) string {
 	switch {

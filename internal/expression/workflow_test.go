@@ -43,7 +43,14 @@ func TestCheckWorkflow(t *testing.T) {
 	if err := CheckWorkflow(w); err != nil {
 		t.Error(err)
 	}
-	if got := fmt.Sprint(Reads(&w.Steps[2]), Reads(&w.Steps[3]), Reads(&w.Steps[0])); got != "[a b] [c-d] []" {
+	reads := func(n int) []string {
+		s, err := CompileStep(&w.Steps[n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Reads
+	}
+	if got := fmt.Sprint(reads(2), reads(3), reads(0)); got != "[a b] [c-d] []" {
 		t.Errorf("read %s", got)
 	}
 	for _, c := range []struct{ was, is, want string }{

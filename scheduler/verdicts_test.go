@@ -1,0 +1,166 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// flowOf puts a workflow; its steps name the job work, whose tasks fail once only.
+func (c *cluster) flowOf(name, text string) {
+	c.t.Helper()
+	var spec job.WorkflowSpec
+	if err := yaml.UnmarshalWithOptions([]byte(text), &spec, yaml.Strict()); err != nil {
+		c.t.Fatal(err)
+	}
+	none := 0
+	for _, cmd := range []fsm.Command{
+		fsm.PutJob{Namespace: "default", Name: "work", Spec: job.Spec{
+			Executor: job.Executor{Handler: "work"}, Policy: job.Policy{Retry: &job.Retry{MaxRetries: &none}},
+		}},
+		fsm.PutWorkflow{Namespace: "default", Name: name, Spec: spec},
+	} {
+		if r := c.apply(cmd); r.Err != nil {
+			c.t.Fatal(r.Err)
+		}
+	}
+}
+
+func (c *cluster) startFlow(name, params string) fsm.RunRef {
+	c.t.Helper()
+	r := c.apply(fsm.StartRun{Namespace: "default", Workflow: name, Params: []byte(params)})
+	if r.Err != nil {
+		c.t.Fatal(r.Err)
+	}
+	return r.Run.Ref()
+}
+
+func (c *cluster) flowRun(ref fsm.RunRef) fsm.Run {
+	c.t.Helper()
+	r, release := c.Read()
+	defer release()
+	run, ok := fsm.GetRun(r, ref)
+	if !ok {
+		c.t.Fatalf("run %s is gone", ref.ID)
+	}
+	return run
+}
+
+// shown writes the steps of a run, each with state, payload and error.
+func (c *cluster) shown(ref fsm.RunRef) string {
+	c.t.Helper()
+	r, release := c.Read()
+	defer release()
+	steps, _, err := fsm.ListRunSteps(r, ref, "", 1000)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, s := range steps {
+		body, _ := fsm.BodyOf(r, &s.Record)
+		fmt.Fprintf(&b, "%s %s %s %s\n", s.Record.Step, s.Record.State, body.Payload, s.Record.Error)
+	}
+	return b.String()
+}
+
+const computed = `
+params: [{name: day, required: true}, {name: big, type: int, default: 9007199254740993}]
+steps:
+- {name: list, job: work}
+- {name: load, job: work, needs: [list], when: steps.list.output.n == 2, payload: {files: "${{ steps.list.output.files }}", big: "${{ params.big }}", day: "of ${{ params.day }}"}}
+- {name: sunday, job: work, needs: [list], when: params.day == "sun"}
+- {name: after, job: work, needs: [sunday], rule: none_failed, payload: "${{ steps.sunday.state }} ${{ steps.list.exit_code == nil }} ${{ run.workflow }}"}
+- {name: text, job: work, needs: [load], payload: "${{ steps.load.output }}!"}
+- {name: broken, job: work, needs: [list], payload: "${{ steps.list.output.n.x }}"}
+- {name: behind, job: work, needs: [broken]}
+`
+
+// Steps run by what others have returned, and a step whose expression fails says so.
+func TestStepsAreComputed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 10, 100*time.Millisecond)
+		w.returns = func(t *fsm.Task) string {
+			return map[string]string{"list": `{"n": 2, "files": ["a", 18446744073709551616]}`, "load": "no JSON"}[t.Step]
+		}
+		w.mustConnect()
+		c.flowOf("w", computed)
+		ref := c.startFlow("w", `{"day": "mon"}`)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		const want = `list success  
+load success {"big":9007199254740993,"day":"of mon","files":["a",18446744073709551616]} 
+sunday skipped  when is false: "params.day == \"sun\""
+after success "skipped true w" 
+text success "no JSON!" 
+broken failed  payload: column 21: an integer has no x
+behind upstream_failed  
+`
+		if got := c.shown(ref); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		if run := c.flowRun(ref); run.State != job.RunFailed {
+			t.Errorf("run %v", run.State)
+		}
+		c.check()
+	})
+}
+
+// A leader that dies before its verdict leaves it to the next, and steps are never
+// computed twice.
+func TestNewLeaderComputesSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 10, 100*time.Millisecond)
+		w.mustConnect()
+		c.flowOf("w", "steps:\n- {name: a, job: work}\n- {name: b, job: work, needs: [a], when: 'true'}\n")
+		c.mu.Lock()
+		c.deaf = true
+		c.mu.Unlock()
+		ref := c.startFlow("w", "")
+		time.Sleep(time.Second)
+		c.mu.Lock()
+		c.deaf = false
+		c.mu.Unlock()
+		w.disconnect()
+		c.lead()
+		w.mustConnect()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if run := c.flowRun(ref); run.State != job.RunSuccess {
+			t.Errorf("run %v:\n%s", run.State, c.shown(ref))
+		}
+		if n := len(w.seen()); n != 2 {
+			t.Errorf("%d starts", n)
+		}
+		c.check()
+	})
+}
+
+// Proposals that are not committed are made again.
+func TestVerdictsAreProposedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.flowOf("w", "steps:\n- {name: a, job: work, when: 'true'}\n")
+		c.mu.Lock()
+		c.deaf = true
+		c.mu.Unlock()
+		ref := c.startFlow("w", "")
+		time.Sleep(3 * time.Second)
+		c.mu.Lock()
+		c.deaf = false
+		c.mu.Unlock()
+		time.Sleep(judgeRetry + 10*commitDelay)
+		synctest.Wait()
+		if got := c.shown(ref); got != "a pending  \n" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
