@@ -23,13 +23,15 @@ func (a *api) putJob(r *request) error {
 	switch {
 	case in.Name != "" && in.Name != name:
 		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
+	case in.FileSet != "" && job.ValidateName("file_set", in.FileSet) != nil:
+		return job.ValidateName("file_set", in.FileSet)
 	case in.Namespace != "" && in.Namespace != r.namespace:
 		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
 	}
 	if err := in.Spec.Validate(); err != nil {
 		return err
 	}
-	result, wrong := a.propose(r.ctx, fsm.PutJob{Namespace: r.namespace, Name: name, Spec: in.Spec})
+	result, wrong := a.propose(r.ctx, fsm.PutJob{Namespace: r.namespace, Name: name, Spec: in.Spec, FileSet: in.FileSet})
 	if wrong != nil {
 		return wrong
 	}

@@ -117,6 +117,14 @@ func TestJobs(t *testing.T) {
 	if same := expect[client.Job](w, 200, "PUT", path, shown); same.Version != 1 {
 		t.Errorf("put back: %+v", same)
 	}
+	// A file set is noted beside the definition: no version, and who leaves it out keeps it.
+	if set := expect[client.Job](w, 200, "PUT", path, shown[:1]+`"file_set":"shop",`+shown[1:]); set.Version != 1 || set.FileSet != "shop" {
+		t.Errorf("file set: %+v", set)
+	}
+	if same := expect[client.Job](w, 200, "PUT", path, shown); same.Version != 1 || same.FileSet != "shop" {
+		t.Errorf("put back without its file set: %+v", same)
+	}
+	wantProblem(t, w.do("PUT", path, `{"handler":"h","file_set":"no/name"}`), 400, job.CodeInvalid, "file_set")
 	w.submitted(`{"job":"report"}`)
 	if j := expect[client.Job](w, 200, "GET", path, ""); j.Tasks["pending"] != 1 {
 		t.Errorf("counts %v", j.Tasks)

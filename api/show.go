@@ -165,7 +165,7 @@ func showOutput(b []byte) json.RawMessage {
 func showJob(j fsm.Job) client.Job {
 	return client.Job{
 		Namespace: j.Namespace, Name: j.Name, Spec: j.Spec, Version: j.Version,
-		CreatedAt: instant(j.Created), UpdatedAt: instant(j.Updated),
+		CreatedAt: instant(j.Created), UpdatedAt: instant(j.Updated), FileSet: j.FileSet,
 	}
 }
 

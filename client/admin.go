@@ -15,6 +15,13 @@ func (c *Client) PutJob(ctx context.Context, name string, spec job.Spec) (Job, e
 	return out, err
 }
 
+// PutJobFromFile is PutJob that notes the set of files which describe the job.
+func (c *Client) PutJobFromFile(ctx context.Context, name, fileSet string, spec job.Spec) (Job, error) {
+	var out Job
+	err := c.call(ctx, request{method: http.MethodPut, path: jobPath(name), body: Job{Spec: spec, FileSet: fileSet}, again: true}, &out)
+	return out, err
+}
+
 // Job returns one job with the number of its tasks by state.
 func (c *Client) Job(ctx context.Context, name string) (Job, error) {
 	var out Job

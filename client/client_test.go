@@ -313,6 +313,10 @@ func TestRequests(t *testing.T) {
 	}{
 		{func() error { _, err := c.Job(ctx, "a/b"); return err }, "GET /v1/jobs/a%2Fb?consistency=stale&namespace=ops "},
 		{func() error { _, err := c.PutJob(ctx, "a", job.Spec{}); return err }, "PUT /v1/jobs/a?namespace=ops {}"},
+		{
+			func() error { _, err := c.PutJobFromFile(ctx, "a", "s", job.Spec{}); return err },
+			`PUT /v1/jobs/a?namespace=ops {"file_set":"s"}`,
+		},
 		{func() error { return c.DeleteJob(ctx, "a") }, "DELETE /v1/jobs/a?namespace=ops "},
 		{func() error { _, err := c.Jobs(ctx, 5, "c+"); return err }, "GET /v1/jobs?consistency=stale&cursor=c%2B&limit=5&namespace=ops "},
 		{func() error { _, err := c.Workers(ctx, 0, ""); return err }, "GET /v1/workers?consistency=stale&namespace=ops "},

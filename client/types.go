@@ -171,7 +171,8 @@ type Job struct {
 	Version   uint64           `json:"version,omitempty"`
 	CreatedAt *time.Time       `json:"created_at,omitempty"`
 	UpdatedAt *time.Time       `json:"updated_at,omitempty"`
-	Tasks     map[string]int64 `json:"tasks,omitempty"` // number by stored state; shown for one job
+	FileSet   string           `json:"file_set,omitempty"` // whose files describe it, as axd apply noted; kept where a PUT lacks it
+	Tasks     map[string]int64 `json:"tasks,omitempty"`    // number by stored state; shown for one job
 	// DeadLetters is how many of its tasks wait for a replay or a discard; shown for one job.
 	DeadLetters *int64 `json:"dead_letters,omitempty"`
 }

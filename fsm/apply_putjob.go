@@ -16,26 +16,43 @@ func (a *apply) putJob(c *PutJob) Result {
 	if err := c.Spec.Validate(); err != nil {
 		return rejected(err)
 	}
-	j := &Job{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now}
+	if c.FileSet != "" {
+		if err := job.ValidateName("file_set", c.FileSet); err != nil {
+			return rejected(err)
+		}
+	}
+	j := &Job{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now, FileSet: c.FileSet}
 	if old, ok := a.job(c.Namespace, c.Name); ok {
+		if c.FileSet == "" {
+			j.FileSet = old.FileSet
+		}
 		spec := bytes.Clone(mustEncode(a.codec, &c.Spec))
 		if bytes.Equal(spec, mustEncode(a.codec, &old.Spec)) {
+			if j.FileSet != old.FileSet {
+				j.Version, j.Created, j.Updated = old.Version, old.Created, old.Updated
+				a.writeJob(j)
+			}
 			return Result{Version: old.Version}
 		}
 		j.Version, j.Created = old.Version+1, old.Created
 	}
+	a.writeJob(j)
+	if j.Version > MaxJobVersions {
+		a.key = a.key.jobVersion(j.Namespace, j.Name, j.Version-MaxJobVersions)
+		a.delete(a.key)
+	}
+	a.event(Event{Kind: EventJobChanged, Namespace: c.Namespace, Job: c.Name})
+	return Result{Version: j.Version, Changed: true}
+}
+
+// writeJob writes a job's row and that of its version.
+func (a *apply) writeJob(j *Job) {
 	row := mustEncode(a.codec, j)
 	a.key = a.key.job(j.Namespace, j.Name)
 	a.set(a.key, row)
 	a.key = a.key.jobVersion(j.Namespace, j.Name, j.Version)
 	a.set(a.key, row)
-	if j.Version > MaxJobVersions {
-		a.key = a.key.jobVersion(j.Namespace, j.Name, j.Version-MaxJobVersions)
-		a.delete(a.key)
-	}
 	a.jobs[jobName{j.Namespace, j.Name}] = j
-	a.event(Event{Kind: EventJobChanged, Namespace: c.Namespace, Job: c.Name})
-	return Result{Version: j.Version, Changed: true}
 }
 
 // checkNames checks a namespace and a name beside it.

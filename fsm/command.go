@@ -61,12 +61,14 @@ type Configure struct {
 	Settings *job.Settings `msgpack:"s,omitempty"` // of these the fields that are set
 }
 
-// PutJob creates a job or gives it a new version; an equal spec changes nothing.
+// PutJob creates a job or gives it a new version; an equal spec changes nothing
+// but, perhaps, the file set.
 type PutJob struct {
 	Namespace string   `msgpack:"n"`
 	Name      string   `msgpack:"N"`
 	Spec      job.Spec `msgpack:"s"`
 	Actor     string   `msgpack:"a,omitempty"`
+	FileSet   string   `msgpack:"f,omitempty"` // empty: stays as it is
 }
 
 // DeleteJob removes a job that has no task left to run.

@@ -111,6 +111,7 @@ type Job struct {
 	Spec      job.Spec `msgpack:"s"`
 	Created   int64    `msgpack:"c"`
 	Updated   int64    `msgpack:"u"`
+	FileSet   string   `msgpack:"f,omitempty"` // whose files describe it; empty: no file does
 }
 
 // Worker is a worker as state knows it. Whether its session is up is the

@@ -28,7 +28,7 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	case "quota", "max-pending":
 		return quotaCommand(verb, f)
 	case "put-job":
-		return PutJob{Namespace: f.ns(), Name: f["name"], Spec: e.spec(f)}
+		return PutJob{Namespace: f.ns(), Name: f["name"], Spec: e.spec(f), FileSet: f["file-set"]}
 	case "delete-job":
 		return DeleteJob{Namespace: f.ns(), Name: f["name"]}
 	case "submit":

@@ -265,7 +265,11 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 	case "jobs":
 		jobs, next, err := ListJobs(e.tx, f["ns"], e.cursor(f), int(f.number("limit")))
 		for _, j := range jobs {
-			fmt.Fprintf(&b, "%s/%s version %d created %s updated %s\n", j.Namespace, j.Name, j.Version, e.at(j.Created), e.at(j.Updated))
+			fmt.Fprintf(&b, "%s/%s version %d created %s updated %s", j.Namespace, j.Name, j.Version, e.at(j.Created), e.at(j.Updated))
+			if j.FileSet != "" {
+				fmt.Fprintf(&b, " file set %s", j.FileSet)
+			}
+			b.WriteString("\n")
 		}
 		e.showNext(&b, next, err)
 	case "breakers":

@@ -34,8 +34,13 @@ type conn struct {
 // client makes cmd a command that speaks with a cluster: it adds the flags,
 // connects, and turns the error of fn into an exit code.
 func (c *conn) client(cmd *cobra.Command, fn func(ctx context.Context, cl *client.Client, args []string) error) *cobra.Command {
-	c.flags(cmd)
 	c.outputFlag(cmd)
+	return c.plain(cmd, fn)
+}
+
+// plain is client for a command whose output has one format.
+func (c *conn) plain(cmd *cobra.Command, fn func(ctx context.Context, cl *client.Client, args []string) error) *cobra.Command {
+	c.flags(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/internal/definition"
 )
 
 var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
@@ -31,14 +31,8 @@ func TestGuides(t *testing.T) {
 				continue
 			}
 			definitions++
-			defs, err := readDefinitions("-", strings.NewReader(block[1]), job.DefaultNamespace)
-			if err != nil {
+			if _, err := definition.Read("-", strings.NewReader(block[1]), "job"); err != nil {
 				t.Errorf("%s: %v", file, err)
-				continue
-			}
-			d := defs[0]
-			if e := (job.Spec{Description: d.Description, Executor: d.Executor, Policy: d.Policy}).Validate(); e != nil {
-				t.Errorf("%s: %v", file, e)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/internal/definition"
 	"github.com/axd-project/axd/job"
 )
 
@@ -64,19 +66,19 @@ sent; then each job stands alone.`,
 	x.flags(cmd)
 	p.flags(cmd)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		defs := []definition{{Description: text}}
+		defs := []jobOf{{spec: job.Spec{Description: text}}}
 		var err error
 		if file != "" {
 			if err = onlyFile(cmd); err == nil {
-				defs, err = readDefinitions(file, cmd.InOrStdin(), cl.Namespace())
+				defs, err = readJobs(file, cmd.InOrStdin(), cl.Namespace())
 			}
 		} else {
 			before, command := splitDash(cmd, args)
-			defs[0].Name = before[0]
-			if defs[0].Executor, err = x.executor(command); err == nil {
-				defs[0].Policy, err = p.policy(cmd)
+			defs[0].name = before[0]
+			if defs[0].spec.Executor, err = x.executor(command); err == nil {
+				defs[0].spec.Policy, err = p.policy(cmd)
 			}
-			if err == nil && defs[0].Executor.Kind() == "" {
+			if err == nil && defs[0].spec.Kind() == "" {
 				err = job.Invalid("job", "needs -- COMMAND, --http or --handler", "")
 			}
 		}
@@ -87,13 +89,45 @@ sent; then each job stands alone.`,
 	})
 }
 
-func putJobs(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, defs []definition) error {
+// jobOf is a job to be put.
+type jobOf struct {
+	name string
+	spec job.Spec
+}
+
+// readJobs reads and checks a whole file of jobs.
+func readJobs(file string, stdin io.Reader, namespace string) ([]jobOf, error) {
+	objects, err := definition.ReadKind(file, stdin, "job", namespace)
+	var jobs []jobOf
+	for _, o := range objects {
+		if spec, ok := o.Spec.(*job.Spec); ok {
+			jobs = append(jobs, jobOf{o.Name, *spec})
+		}
+	}
+	return jobs, err
+}
+
+// onlyFile refuses flags that would be ignored beside a file.
+func onlyFile(cmd *cobra.Command) error {
+	for _, name := range append([]string{
+		"description", "http", "method", "header", "body", "handler", "env", "dir", "user", "priority", "timeout",
+		"idempotent", "queue-timeout", "total-timeout", "heartbeat-timeout",
+		"grace", "retries", "selector", "require", "route", "sticky", "app", "owner", "cpu", "memory",
+	}, append(retryFlagNames, failureFlagNames...)...) {
+		if cmd.Flags().Changed(name) {
+			return job.Invalid("--"+name, "can't be combined with -f; set it in the file", "")
+		}
+	}
+	return nil
+}
+
+func putJobs(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, defs []jobOf) error {
 	var done []client.Job
 	var failure error
 	for _, d := range defs {
-		j, err := cl.PutJob(ctx, d.Name, job.Spec{Description: d.Description, Executor: d.Executor, Policy: d.Policy})
+		j, err := cl.PutJob(ctx, d.name, d.spec)
 		if err != nil {
-			failure = fmt.Errorf("job %q: %w", d.Name, err)
+			failure = fmt.Errorf("job %q: %w", d.name, err)
 			break
 		}
 		done = append(done, j)
@@ -174,6 +208,7 @@ func jobTable(t *table, j client.Job) {
 	t.pair("Callback on", strings.Join(j.CallbackOn, ", "))
 	t.pair("Created", exact(j.CreatedAt))
 	t.pair("Updated", exact(j.UpdatedAt))
+	t.pair("File set", j.FileSet)
 	for _, state := range sorted(j.Tasks) {
 		t.pair("Tasks "+state, strconv.FormatInt(j.Tasks[state], 10))
 	}

@@ -111,6 +111,13 @@ func (t *table) pair(name, value string) {
 	}
 }
 
+// line writes a line that has no columns.
+func (t *table) line(format string, args ...any) {
+	if _, err := fmt.Fprintln(t.tw, printable(fmt.Sprintf(format, args...))); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
 // gap ends a block of columns: what follows is aligned by itself.
 func (t *table) gap() {
 	if err := t.flush(); err == nil {

@@ -26,9 +26,11 @@ var imports = map[string][]string{
 	"notify":    {},
 	"api":       {"fsm", "job", "client", "internal/expression"}, // client: it holds the JSON shapes that api serves
 	"server":    {"*"},
-	"cmd":       {"server", "worker", "client", "job", "internal/bench", "internal/timeslice", "internal/expression"},
-	"examples":  {"client", "worker", "job", "chaos/process"},
-	"internal":  {},
+	"cmd": {
+		"server", "worker", "client", "job", "internal/bench", "internal/crontab", "internal/definition", "internal/expression", "internal/timeslice",
+	},
+	"examples": {"client", "worker", "job", "chaos/process"},
+	"internal": {},
 
 	// chaos runs whole servers, on its own network, disks and clocks.
 	"chaos":         {"server", "worker", "client", "fsm", "job", "cluster", "raftnode", "store"},
@@ -36,6 +38,9 @@ var imports = map[string][]string{
 	// The leader computes and proposes; apply never does, and job stays without it.
 	"internal/expression": {"job"},
 	"internal/bench":      {"chaos/process", "client", "worker", "job"},
+
+	"internal/definition": {"client", "job", "internal/expression"},
+	"internal/crontab":    {"job"},
 }
 
 // row returns the row of the table that a package falls under; empty: none.
