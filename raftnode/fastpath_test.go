@@ -71,7 +71,7 @@ func startTrio(t *testing.T, fast bool, held *pausePoint) *trio {
 		tr := newTransport(Config{
 			Name: name, Listener: n.listeners[name], ElectionTimeout: time.Second,
 			Dial: func(ctx context.Context, to, _ string) (net.Conn, error) { return n.dial(ctx, name, to) },
-		}, func(string) (string, bool) { return "", true }, func(string) bool { return true }, logger)
+		}, func(string) (string, bool) { return "", true }, func(string) bool { return true }, onDisk{}, logger)
 		var network raft.Transport = tr
 		if fast {
 			network = fastPath{tr}

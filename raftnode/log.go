@@ -56,13 +56,20 @@ type logStore struct {
 	grown   chan struct{} // signalled when the log has grown by a grain
 	rest    uint64        // from here on the file may hold what a truncation has left
 
+	appender *appender
+	// ahead tells whether what this server appends as leader may be sent before it
+	// is durable: where it alone is no quorum. Nil: never.
+	ahead func() bool
+
 	stable   stable        // as stored; used by raft's main loop alone
 	voteTerm uint64        // first half of a vote, until the second arrives
 	selfVote atomic.Uint64 // newest term in which this server voted for itself
 }
 
 func newLogStore(b LogBackend, self string, grain int64, g *guard) *logStore {
-	return &logStore{guard: g, backend: b, self: self, index: newLogIndex(grain), grown: make(chan struct{}, 1)}
+	s := &logStore{guard: g, backend: b, self: self, index: newLogIndex(grain), grown: make(chan struct{}, 1)}
+	s.appender = newAppender(s.append)
+	return s
 }
 
 // load is scan for whoever is going to append.
@@ -193,6 +200,10 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 		*l = *cached
 		return nil
 	}
+	if fresh, ok := s.appender.get(index); ok {
+		*l = *fresh
+		return nil
+	}
 	var missing bool
 	err := s.do(fmt.Sprintf("read log entry %d", index), ExitCorruptLog, func() error {
 		*l = raft.Log{}
@@ -215,24 +226,30 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 // StoreLog appends one entry.
 func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs appends entries in one transaction.
+// StoreLogs appends entries. They are durable when it returns, unless this server
+// made them as leader: then the appender writes them.
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
 	sealed := make([]*raft.Log, len(logs))
+	own := true
 	for i, l := range logs {
 		c := *l // raft goes on using its own
 		if len(c.Extensions) == 0 {
 			c.Extensions = seal(&c)
 		} else if err := checkSeal(&c, c.Index); err != nil {
 			return s.fail("append log entry", ExitCorruptLog, err)
+		} else {
+			own = false
 		}
+		// A configuration may make this server a quorum by itself.
+		own = own && c.Type != raft.LogConfiguration
 		sealed[i] = &c
 	}
-	if len(sealed) == 0 {
-		return nil
-	}
-	marked := append(slices.Clone(sealed), tailMark(sealed[len(sealed)-1].Index))
-	err := s.do("append to the log", ExitLogFailed, func() error { return s.backend.StoreLogs(marked) })
-	if err != nil {
+	if own && s.ahead != nil && s.ahead() {
+		s.appender.add(sealed)
+	} else if err := s.storeNow(sealed); err != nil {
 		return err
 	}
 	s.cache.add(sealed)
@@ -244,6 +261,22 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	}
 	return nil
 }
+
+func (s *logStore) storeNow(sealed []*raft.Log) error {
+	if err := s.appender.drain(); err != nil {
+		return s.fail("append to the log", ExitLogFailed, err)
+	}
+	return s.append(sealed)
+}
+
+// append writes entries and where the log ends with them in one transaction.
+func (s *logStore) append(sealed []*raft.Log) error {
+	marked := append(slices.Clone(sealed), tailMark(sealed[len(sealed)-1].Index))
+	return s.do("append to the log", ExitLogFailed, func() error { return s.backend.StoreLogs(marked) })
+}
+
+// durable returns once every entry up to an index is. An error ends the process.
+func (s *logStore) durable(index uint64) error { return s.appender.await(index) }
 
 // DeleteRange deletes entries, in an order that leaves no gap whenever the
 // process ends: from the front when compacting, from the back when truncating.
@@ -267,6 +300,9 @@ func (s *logStore) DeleteRange(lo, hi uint64) error {
 }
 
 func (s *logStore) deleteSuffix(lo, hi uint64) error {
+	if err := s.appender.drain(); err != nil {
+		return s.fail("truncate the log", ExitLogFailed, err)
+	}
 	s.cache.clear()
 	end := lo - 1
 	if first, _ := s.index.bounds(); lo == first {

@@ -175,7 +175,8 @@ func (n *Node) start(m machine) error {
 	}
 	n.applier.applied.set(appliedIndex(n.cfg.Home))
 	n.leading = newLeadership(n.log.selfVote.Load, func() uint64 { return n.running.Load().CurrentTerm() })
-	n.transport = newTransport(n.cfg, n.resolve, n.isMember, logger)
+	n.log.ahead = n.needsOthers
+	n.transport = newTransport(n.cfg, n.resolve, n.isMember, n.log, logger)
 	var err error
 	n.raft, err = raft.NewRaft(n.raftConfig(logger), n.applier, n.log, n.log, n.snaps, n.transport)
 	if err != nil {
@@ -242,6 +243,14 @@ func (n *Node) isMember(name string) bool {
 	return len(servers) == 0 || slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == name })
 }
 
+// needsOthers reports whether nothing is committed without the answer of another
+// server: a quorum holds at least one of them.
+func (n *Node) needsOthers() bool {
+	return slices.ContainsFunc(n.configuration(), func(s raft.Server) bool {
+		return s.Suffrage == raft.Voter && string(s.ID) != n.cfg.Name
+	})
+}
+
 // configuration returns the newest one, also while raft is still starting.
 func (n *Node) configuration() []raft.Server {
 	r := n.running.Load()
@@ -285,6 +294,7 @@ func (n *Node) shutdown() error {
 }
 
 func (n *Node) closeLog() error {
+	_ = n.log.appender.drain() // an error has been told
 	err := n.log.backend.Close()
 	n.log.guard.close()
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,8 @@ var (
 //   - Addresses are server names, see stream.
 //   - Entries that were damaged on the way are refused before raft sees them.
 //   - It follows how far each peer's log reaches, which raft doesn't tell.
+//   - What a peer has taken counts once this server has it on its own disk too;
+//     see appender.
 //
 // Embedding the concrete type keeps the optional interfaces, without which raft
 // silently turns PreVote off.
@@ -45,6 +48,7 @@ type transport struct {
 	rpcs   chan raft.RPC
 	held   atomic.Bool // no candidacy while set
 	member func(name string) bool
+	log    ownLog
 
 	stop    chan struct{}
 	stopped sync.Once
@@ -69,14 +73,21 @@ type progress struct {
 	installs int // snapshots sent since it last took an entry
 }
 
+// ownLog tells when this server's own log is on its disk.
+type ownLog interface {
+	// durable returns once every entry up to an index is.
+	durable(index uint64) error
+}
+
 // newTransport starts a transport. resolve finds a server's address; member
 // tells whether this server knows it as a member.
-func newTransport(cfg Config, resolve func(string) (string, bool), member func(string) bool, logger *raftLogger) *transport {
+func newTransport(cfg Config, resolve func(string) (string, bool), member func(string) bool, log ownLog, logger *raftLogger) *transport {
 	s := newStream(cfg, resolve)
 	t := &transport{
 		name:    raft.ServerAddress(cfg.Name),
 		stream:  s,
 		member:  member,
+		log:     log,
 		rpcs:    make(chan raft.RPC),
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
@@ -136,6 +147,11 @@ func (t *transport) receive() {
 func (t *transport) check(rpc raft.RPC) error {
 	switch cmd := rpc.Command.(type) {
 	case *raft.AppendEntriesRequest:
+		// What this server made as the leader before may come back to it; raft
+		// confirms entries that it knows without writing them.
+		if err := t.log.durable(math.MaxUint64); err != nil {
+			return err
+		}
 		for _, l := range cmd.Entries {
 			if err := checkSeal(l, l.Index); err != nil {
 				return fmt.Errorf("received %w", err)
@@ -165,6 +181,11 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if !resp.Success {
 		t.rejected(id, args.Term)
 		return nil
+	}
+	if len(args.Entries) > 0 {
+		if err := t.log.durable(match); err != nil {
+			return err
+		}
 	}
 	t.heard(id, args.Term, match)
 	return nil

@@ -55,10 +55,15 @@ func pair(t *testing.T) (a, b *transport) {
 		return newTransport(Config{
 			Name: name, Listener: listeners[name], ElectionTimeout: time.Second,
 			Dial: func(ctx context.Context, name, _ string) (net.Conn, error) { return listeners[name].dial(ctx) },
-		}, func(string) (string, bool) { return "", true }, func(string) bool { return true }, logger)
+		}, func(string) (string, bool) { return "", true }, func(string) bool { return true }, onDisk{}, logger)
 	}
 	return start("a"), start("b")
 }
+
+// onDisk is a log that is always written.
+type onDisk struct{}
+
+func (onDisk) durable(uint64) error { return nil }
 
 func closeBoth(t *testing.T, a, b *transport) {
 	t.Helper()
