@@ -197,7 +197,8 @@ func TestNothingIsCommittedBeforeTheLeaderHasIt(t *testing.T) {
 		time.Sleep(testElection / 4) // the guard would soon call the disk stalled
 		select {
 		case err := <-answered:
-			t.Errorf("answered before the leader's disk had it: %v", err)
+			answered <- err
+			t.Error("answered before the leader's disk had it")
 		default:
 		}
 		release()
@@ -227,13 +228,15 @@ func TestNothingIsConfirmedFromMemory(t *testing.T) {
 			}, &resp)
 		}()
 		synctest.Wait()
+		var rpc raft.RPC
 		select {
-		case <-b.Consumer():
+		case rpc = <-b.Consumer():
 			t.Error("raft was asked to confirm an entry that is not on disk")
+			release()
 		default:
+			release()
+			rpc = <-b.Consumer()
 		}
-		release()
-		rpc := <-b.Consumer()
 		rpc.Respond(&raft.AppendEntriesResponse{Term: 2, Success: true}, nil)
 		closeBoth(t, a, b)
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -125,8 +126,8 @@ func TestServerThatMovedIsFollowed(t *testing.T) {
 	})
 }
 
-// stall makes a member's log hang, and with it its main loop, which goes on
-// believing whatever it believed.
+// stall makes a member's log hang, and with it, once it changes its configuration,
+// its main loop, which goes on believing whatever it believed.
 func stall(c *cluster) map[string]*breakable {
 	hung := map[string]*breakable{}
 	c.wrap = func(name string, inner LogBackend) LogBackend {
@@ -151,6 +152,8 @@ func TestStoppedLeaderServesNoOldRead(t *testing.T) {
 		hung[old.name].hang.Store(&release)
 		outcome := make(chan error, 1)
 		old.ProposeAsync(encode(c.t, "in flight", 1), func(_ fsm.Result, err error) { outcome <- err })
+		synctest.Wait()
+		old.raft.AddNonvoter("x", "x", 0, 0) // it is written before raft goes on
 		next := (*member)(nil)
 		c.until("a successor that has committed", func() bool {
 			next = c.leader(old.name)
