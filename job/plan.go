@@ -9,7 +9,7 @@ import (
 )
 
 // Plan tells the planned times of a schedule's cron, every or at, within its
-// bounds. Its run budget, its other triggers and overlaps are not its business.
+// bounds and on the days that its calendars allow. Its run budget, its other triggers and overlaps are not its business.
 // A plan never changes; whoever has a new version of the schedule or of one of
 // its calendars makes a new one.
 type Plan struct {
@@ -17,6 +17,7 @@ type Plan struct {
 	at     time.Time  // of at; else zero
 	start  time.Time  // zero: none
 	end    time.Time  // the first instant that is too late; zero: none
+	days   *planDays  // nil: all
 	jitter Duration
 	seed   string
 }
@@ -25,6 +26,8 @@ type Plan struct {
 type PlanFor struct {
 	Namespace, Name string    // of the schedule: what H and jitter are drawn from
 	Created         time.Time // of the schedule: the anchor of every, where none is given
+	// Calendar finds a calendar of the schedule's namespace; nil: there is none.
+	Calendar func(name string) (*CalendarSpec, bool)
 }
 
 // NewPlan reads what Validate leaves out: the cron expression and the time zone.
@@ -60,6 +63,13 @@ func NewPlan(s *ScheduleSpec, of PlanFor) (*Plan, *Error) {
 	if s.End != 0 {
 		p.end = s.End.Std()
 	}
+	if s.Calendars != nil && p.expr != nil {
+		days, err := newPlanDays(s.Calendars, of.Calendar)
+		if err != nil {
+			return nil, err
+		}
+		p.days = days
+	}
 	return p, nil
 }
 
@@ -81,8 +91,12 @@ func planError(field string, err error) *Error {
 // never has a time.
 func (p *Plan) Timed() bool { return p.expr != nil || !p.at.IsZero() }
 
-// Next returns the first planned time after an instant; it is always later.
+// Next returns the first planned time after an instant, which is always later
+// than it. None lies before 1970.
 func (p *Plan) Next(after time.Time) (time.Time, bool) {
+	if epoch := time.Unix(0, 0); after.Before(epoch) {
+		after = epoch.Add(-1)
+	}
 	if !p.start.IsZero() && after.Before(p.start) {
 		after = p.start.Add(-1)
 	}
@@ -94,6 +108,9 @@ func (p *Plan) Next(after time.Time) (time.Time, bool) {
 }
 
 func (p *Plan) next(after time.Time) (time.Time, bool) {
+	if p.days != nil {
+		return p.days.next(p.expr, after)
+	}
 	if p.expr != nil {
 		return p.expr.Next(after)
 	}
@@ -113,6 +130,9 @@ func (p *Plan) Prev(before time.Time) (time.Time, bool) {
 }
 
 func (p *Plan) prev(before time.Time) (time.Time, bool) {
+	if p.days != nil {
+		return p.days.prev(p.expr, before)
+	}
 	if p.expr != nil {
 		return p.expr.Prev(before)
 	}
@@ -148,6 +168,10 @@ func (p *Plan) Delay() time.Duration {
 func (p *Plan) Planned(at time.Time) (wall, note string) {
 	if p.expr == nil {
 		return at.In(p.at.Location()).Format("2006-01-02T15:04:05"), ""
+	}
+	if p.days != nil {
+		w, note := p.days.planned(p.expr, at)
+		return w.String(), note
 	}
 	w, note := p.expr.Planned(at)
 	return w.String(), note
