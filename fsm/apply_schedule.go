@@ -127,6 +127,9 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	if err := a.checkTarget(c.Namespace, &c.Spec); err != nil {
 		return rejected(err)
 	}
+	if err := a.checkCalendars(c.Namespace, c.Spec.Calendars); err != nil {
+		return rejected(err)
+	}
 	h := a.schedule(ScheduleRef{c.Namespace, c.Name})
 	at := int64(c.Spec.At)
 	if h.st == nil {
@@ -149,6 +152,7 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	st := h.st
 	st.Planned, st.Next, st.NextAt, st.Broken, st.GapTo = false, 0, 0, "", 0
 	a.newGeneration(h)
+	a.useCalendars(h.ref, old.Calendars, def.Spec.Calendars)
 	a.putDefinition(h, &def)
 	return Result{Version: def.Version, Changed: true}
 }
@@ -186,6 +190,7 @@ func (a *apply) createSchedule(h *heldSchedule, c *PutSchedule) Result {
 	id := job.NewID(a.now, a.at.Index, a.next())
 	h.st = &ScheduleState{ID: id, Cursor: a.firedAhead(h.ref)}
 	a.newGeneration(h)
+	a.useCalendars(h.ref, nil, c.Spec.Calendars)
 	a.addCounter(counter, +1)
 	a.putDefinition(h, &Schedule{
 		Namespace: c.Namespace, Name: c.Name, ID: id, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now,
@@ -241,6 +246,7 @@ func (a *apply) deleteSchedule(c *DeleteSchedule) Result {
 	if h.st.Queued > 0 {
 		a.dropQueue(h.ref)
 	}
+	a.useCalendars(h.ref, a.specOf(h).Calendars, nil)
 	a.key = a.key.schedule(h.ref)
 	a.delete(a.key)
 	a.addCounter(key{}.counter(countSchedules).name(c.Namespace), -1)

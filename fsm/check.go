@@ -23,6 +23,8 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableSchedules, c.schedule)
 	c.rows(tableScheduleStates, c.scheduleState)
 	c.rows(tableScheduleDue, c.scheduleDueRow)
+	c.rows(tableCalendars, c.calendar)
+	c.rows(tableCalendarUses, c.calendarUse)
 	c.rows(tableFires, c.fire)
 	c.rows(tableFireAge, c.fireAge)
 	c.rows(tableFireQueue, c.fireQueued)

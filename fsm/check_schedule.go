@@ -35,6 +35,7 @@ func (c *checker) schedule(k, v []byte) {
 	c.r.Ascend(prefix, prefixEnd(prefix), func(_, _ []byte) bool { n++; return true })
 	c.want(n == st.Queued, "schedule %s: counts %d times that wait, has %d", s.Name, st.Queued, n)
 	c.want(st.Queued == 0 || st.Active > 0 || !st.Planned, "schedule %s: %d times wait for nothing", s.Name, st.Queued)
+	c.calendarsOf(ref, s.Spec.Calendars)
 	c.fired[ref] = scheduleTally{id: s.ID, want: st.Active}
 }
 

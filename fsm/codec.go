@@ -180,6 +180,9 @@ func newCommand(code Code) Command {
 	if c := newRunCommand(code); c != nil {
 		return c
 	}
+	if c := newCalendarCommand(code); c != nil {
+		return c
+	}
 	return newScheduleCommand(code)
 }
 

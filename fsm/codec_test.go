@@ -180,6 +180,7 @@ func everyCommand() []Command {
 		filled[PutSchedule](), filled[DeleteSchedule](), filled[PauseSchedule](), filled[TriggerSchedule](), filled[FireSchedules](),
 		filled[ContinueSchedules](),
 		filled[StepVerdict](),
+		filled[PutCalendar](), filled[DeleteCalendar](),
 	}
 }
 
@@ -292,7 +293,7 @@ func TestMapsAreWrittenInOrder(t *testing.T) {
 		look(fmt.Sprintf("%T", c), reflect.TypeOf(c))
 	}
 	for _, row := range []any{Task{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, job.Settings{},
-		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}} {
+		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}, Calendar{}} {
 		look(fmt.Sprintf("%T", row), reflect.TypeOf(row))
 	}
 }

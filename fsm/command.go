@@ -39,6 +39,9 @@ const (
 	CodeTriggerSchedule   Code = 53
 	CodeFireSchedules     Code = 54
 	CodeContinueSchedules Code = 55
+
+	CodePutCalendar    Code = 100
+	CodeDeleteCalendar Code = 101
 )
 
 // Command is one verb with its arguments. Commands are data: each is
@@ -334,3 +337,5 @@ func (PauseSchedule) Code() Code     { return CodePauseSchedule }
 func (TriggerSchedule) Code() Code   { return CodeTriggerSchedule }
 func (FireSchedules) Code() Code     { return CodeFireSchedules }
 func (ContinueSchedules) Code() Code { return CodeContinueSchedules }
+func (PutCalendar) Code() Code       { return CodePutCalendar }
+func (DeleteCalendar) Code() Code    { return CodeDeleteCalendar }

@@ -362,6 +362,9 @@ func (a *apply) command(c Command) Result {
 	if r, ok := a.runCommand(c); ok {
 		return r
 	}
+	if r, ok := a.calendarCommand(c); ok {
+		return r
+	}
 	if r, ok := a.scheduleCommand(c); ok {
 		return r
 	}

@@ -14,13 +14,17 @@ const (
 	// ActDropQueue gives the times that waited for a schedule which was deleted their
 	// verdict. Until it has ended no schedule of that name can be made.
 	ActDropQueue ScheduleActKind = 1
+	// ActReplan has the schedules planned anew that name a calendar, since it has
+	// changed; Ref is the calendar's.
+	ActReplan ScheduleActKind = 2
 )
 
 // ScheduleAct is a change to many rows that goes on, entry by entry. It is kept in
 // state, so it outlives every leader.
 type ScheduleAct struct {
-	Kind ScheduleActKind `msgpack:"k"`
-	Ref  ScheduleRef     `msgpack:"r"` // what it is about
+	Kind  ScheduleActKind `msgpack:"k"`
+	Ref   ScheduleRef     `msgpack:"r"`           // what it is about
+	After string          `msgpack:"a,omitempty"` // of ActReplan: up to which schedule it has come
 }
 
 func (k key) scheduleAct(kind ScheduleActKind, r ScheduleRef) key {
@@ -36,12 +40,15 @@ func ListScheduleActs(r Reader, limit int) []ScheduleAct {
 // continueSchedules goes on with an act; the leader asks for it.
 func (a *apply) continueSchedules(c *ContinueSchedules) Result {
 	a.key = a.key.scheduleAct(c.Kind, c.Ref)
-	if _, ok := a.tx.Get(a.key); !ok {
+	act, ok := stored[ScheduleAct](a, a.key)
+	if !ok {
 		return rejected(job.NotFound("act", c.Ref.Name))
 	}
 	switch c.Kind {
 	case ActDropQueue:
 		return Result{More: a.dropQueue(c.Ref)}
+	case ActReplan:
+		return Result{More: a.replan(c.Ref, act.After)}
 	default:
 		return rejected(job.Invalid("kind", "is not known", strconv.Itoa(int(c.Kind))))
 	}

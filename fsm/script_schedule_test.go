@@ -40,6 +40,12 @@ func (e *scriptEnv) scheduleCommand(verb string, f fields, input string) (Comman
 			it.Times = append(it.Times, t)
 		}
 		return FireSchedules{Term: e.termOf(f), Items: []FireItem{it}}, true
+	case "put-calendar":
+		return PutCalendar{Namespace: ref.Namespace, Name: ref.Name, Spec: job.CalendarSpec{
+			Weekdays: f.list("weekdays"), Include: f.list("include"), Exclude: f.list("exclude"),
+		}}, true
+	case "delete-calendar":
+		return DeleteCalendar{Namespace: ref.Namespace, Name: ref.Name}, true
 	case "continue-schedules":
 		return ContinueSchedules{Kind: ScheduleActKind(f.number("kind")), Ref: ref}, true
 	}
@@ -53,6 +59,9 @@ func (e *scriptEnv) scheduleSpec(f fields) job.ScheduleSpec {
 		Job: f["job"], Workflow: f["workflow"], Cron: f["cron"], Every: f.duration("every"), At: job.Timestamp(f.time("at")),
 		Overlap: job.Overlap(f["overlap"]), QueueCap: int(f.number("queue-cap")), MaxRuns: int(f.number("max-runs")),
 		PauseAfterFailures: int(f.number("pause-after")), Payload: job.JSON(f["payload"]),
+	}
+	if f["include"]+f["exclude"] != "" {
+		s.Calendars = &job.Calendars{Include: f.list("include"), Exclude: f.list("exclude"), Shift: job.Shift(f["shift"])}
 	}
 	if f["event"] != "" {
 		s.Event = &job.OnEvent{Name: f["event"]}
@@ -81,6 +90,17 @@ func (e *scriptEnv) scheduleQuery(b *strings.Builder, cmd string, f fields) bool
 		list, next, err := ListFires(e.tx, ref, filter, e.cursor(f), int(f.number("limit")))
 		for i := range list {
 			e.showFire(b, &list[i])
+		}
+		e.showNext(b, next, err)
+	case "calendar":
+		if c, ok := GetCalendar(e.tx, ref.Namespace, ref.Name); ok {
+			users, more := CalendarUsers(e.tx, ref.Namespace, ref.Name, 3)
+			fmt.Fprintf(b, "%s v%d updated %s %+v users %v more %v\n", c.Name, c.Version, e.at(c.Updated), c.Spec, users, more)
+		}
+	case "calendars":
+		list, next, err := ListCalendars(e.tx, f["ns"], e.cursor(f), int(f.number("limit")))
+		for _, c := range list {
+			fmt.Fprintf(b, "%s/%s version %d\n", c.Namespace, c.Name, c.Version)
 		}
 		e.showNext(b, next, err)
 	case "schedule-due":
@@ -163,6 +183,10 @@ func (e *scriptEnv) describeSchedule(k []byte) (string, bool) {
 		return fmt.Sprintf("fire-age %s %s %s", e.at(r.time()), name(r.scheduleRef()), e.at(r.fireKey().Nominal)), true
 	case tableFireQueue:
 		return fmt.Sprintf("fire-queue %s %s", name(r.scheduleRef()), e.at(r.fireKey().Nominal)), true
+	case tableCalendars:
+		return "calendar " + name(r.scheduleRef()), true
+	case tableCalendarUses:
+		return fmt.Sprintf("calendar-use %s by %s", name(r.scheduleRef()), r.name()), true
 	case tableScheduleActs:
 		return fmt.Sprintf("schedule-act %d %s", r.u8(), name(r.scheduleRef())), true
 	}

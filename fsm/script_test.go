@@ -70,6 +70,10 @@ func (f fields) or(name, value string) string {
 
 func (f fields) ns() string { return f.or("ns", "default") }
 
+func (f fields) list(name string) []string {
+	return strings.FieldsFunc(f[name], func(r rune) bool { return r == ',' })
+}
+
 func (f fields) number(name string) int64 {
 	n, err := strconv.ParseInt(f.or(name, "0"), 10, 64)
 	if err != nil {

@@ -38,7 +38,8 @@ const (
 	//   'n', namespace, state       of a namespace
 	//   'j', namespace, job, state  of a job
 	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job; of
-	// schedules, by 'S', namespace; of rows of tableFires, by 'F'.
+	// schedules, by 'S', namespace; of rows of tableFires, by 'F'; of calendars, by
+	// 'K', namespace.
 	// A count of zero has no row.
 	tableCounters byte = 0x09
 	// tableAttempts: namespace, id, number (4) → Attempt; the last MaxAttempts
@@ -102,6 +103,11 @@ const (
 	tableFireQueue byte = 0x45
 	// tableScheduleActs: kind, namespace, name → ScheduleAct, of those that go on.
 	tableScheduleActs byte = 0x46
+	// tableCalendars: namespace, name → Calendar in its newest version.
+	tableCalendars byte = 0x68
+	// tableCalendarUses: namespace, calendar, schedule → empty. Exactly the calendars
+	// that schedules name.
+	tableCalendarUses byte = 0x69
 
 	// tableDead: namespace, end (8, Unix ms), id → empty. Exactly the dead letters.
 	tableDead byte = 0x20
