@@ -274,7 +274,9 @@ func (a *apply) beginReady(h *heldRun) {
 	h.ready = n
 	s := a.step(h, n)
 	a.holdBack(h, n, s)
-	a.beginStep(h, s)
+	if s.Fixed || h.verdict(n, &s.Step) == job.DecideBegin { // else its section is to come again
+		a.beginStep(h, s)
+	}
 }
 
 // holdBack takes a step out of those that wait for something else than what they
@@ -299,7 +301,7 @@ func (a *apply) beginStep(h *heldRun, s *heldStep) {
 	old := a.taskOf(h, s)
 	t := new(Task)
 	*t = *old
-	s.Phase = StepBegun
+	s.Phase, s.Fixed = StepBegun, false
 	a.change(h, s)
 	policy := a.policy(t)
 	t.State, t.Ended, t.Error, t.Due = job.Pending, 0, "", a.now
@@ -323,7 +325,7 @@ func (a *apply) moveStep(h *heldRun, s *heldStep, to job.State, why string) {
 	if to.Terminal() {
 		t.end(to, a.now)
 	} else {
-		t.State, t.Ended = to, 0
+		t.State, t.Ended, t.CompensatedBy = to, 0, job.ID{}
 	}
 	a.write(old, t)
 	if to.Terminal() {

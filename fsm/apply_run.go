@@ -258,7 +258,7 @@ func (a *apply) rerunRun(c *RerunRun) Result {
 			a.advance()
 			return Result{Run: new(h.Run)}
 		}
-		act.From, act.At = n, n
+		act.From, act.At = n, min(n, h.graph.first[sectionOnFailure])
 	default:
 		return rejected(job.Invalid("mode", "must be failed, from or one", strconv.Itoa(int(c.Mode))))
 	}
@@ -273,8 +273,24 @@ func (a *apply) rerunOne(h *heldRun, n uint32, s *heldStep) {
 	a.runAgain(h)
 	h.Touched = true
 	a.resetStep(h, s)
-	s.Alone = true
+	s.Alone, s.Fixed = true, true
 	a.ready(h, n, s)
+}
+
+// replayStep has a step run again whose task is a dead letter; what follows from its
+// new outcome follows.
+func (a *apply) replayStep(t *Task) *job.Error {
+	h, err := a.settledRun(t.RunRef())
+	if err != nil {
+		return err
+	}
+	n := h.graph.number[t.Step]
+	s := a.step(h, n)
+	h.Touched = true
+	a.resetStep(h, s)
+	s.Fixed = true
+	a.ready(h, n, s)
+	return nil
 }
 
 // stepFor finds a step by its name.
@@ -314,7 +330,7 @@ func (a *apply) setStep(ref RunRef, name string, to job.State, why string) Resul
 	if h.State.Terminal() {
 		a.runAgain(h)
 	}
-	h.Touched, s.Fixed = true, true
+	h.Touched, s.Fixed, s.Alone = true, true, false
 	a.change(h, s)
 	a.moveStep(h, s, to, why)
 	a.advance()

@@ -115,3 +115,87 @@ func TestK6_05_VeryLongChain(t *testing.T) {
 		t.Errorf("%v, counts %v", run.State, run.Counts)
 	}
 }
+
+// Thousands into one: what a step's end costs does not grow with their number.
+func TestK6_06_ThousandsIntoOne(t *testing.T) {
+	perStep := func(n int) time.Duration {
+		w := newWorld(t)
+		w.quick = true
+		w.put("wide", wideOf(n))
+		ref := w.start("wide")
+		w.end(ref, "start", job.OutcomeSuccess)
+		var took time.Duration
+		for left := n; left > 0; {
+			var commands []Command
+			for _, row := range ScanDue(w.tx, job.Normal, DueKey{}, w.now+1, 250) {
+				task, _ := GetTask(w.tx, TaskRef{"default", row.ID})
+				if task.Step == "end" {
+					t.Fatalf("the end begins with %d steps left", left)
+				}
+				commands = append(commands, w.ending(&task, job.OutcomeSuccess)...)
+			}
+			left -= len(commands)
+			begin := time.Now()
+			w.do(commands...)
+			took += time.Since(begin)
+		}
+		w.settle()
+		w.end(ref, "end", job.OutcomeSuccess)
+		w.check()
+		w.want(ref, job.RunSuccess, nil)
+		if end := w.steps(ref)["end"].Record; end.Attempt != 1 {
+			t.Errorf("the end had %d attempts", end.Attempt)
+		}
+		return took / time.Duration(n)
+	}
+	few := min(perStep(500), perStep(500))
+	if many := min(perStep(5000), perStep(5000)); many > 2*few {
+		t.Errorf("a step's end costs %v among 5000, %v among 500", many, few)
+	}
+}
+
+func wideOf(n int) job.WorkflowSpec {
+	spec := job.WorkflowSpec{Steps: []job.Step{stepOf("start", "")}}
+	end := stepOf("end", "")
+	for i := range n {
+		name := fmt.Sprintf("s%d", i)
+		spec.Steps = append(spec.Steps, stepOf(name, "", "start"))
+		end.Needs = append(end.Needs, name)
+	}
+	spec.Steps = append(spec.Steps, end)
+	return spec
+}
+
+// Layers of 300, each step of which needs the whole layer before, come to their end.
+func TestK6_06_FullLayers(t *testing.T) {
+	const width, layers = 300, 2
+	w := newWorld(t)
+	w.quick = true
+	var spec job.WorkflowSpec
+	var before []string
+	for l := range layers {
+		var names []string
+		for i := range width {
+			s := stepOf(fmt.Sprintf("l%ds%d", l, i), "")
+			s.Needs = before
+			spec.Steps = append(spec.Steps, s)
+			names = append(names, s.Name)
+		}
+		before = names
+	}
+	w.put("layers", spec)
+	ref := w.start("layers")
+	for range layers {
+		rows := ScanDue(w.tx, job.Normal, DueKey{}, w.now+1, 2*width)
+		if len(rows) != width {
+			t.Fatalf("%d steps are due, want %d", len(rows), width)
+		}
+		for _, row := range rows {
+			task, _ := GetTask(w.tx, TaskRef{"default", row.ID})
+			w.finish(&task, job.OutcomeSuccess)
+		}
+		w.settle()
+		w.check()
+	}
+	w.want(ref, job.RunSuccess, nil)
+}

@@ -219,8 +219,9 @@ func (c *checker) stepNeeds(run *Run, g *graph, steps []*Step, n uint32) {
 	case s.Phase == StepBegun:
 		c.want(run.Touched || d == job.DecideBegin, "step %s of run %s: has begun, but its rule does not hold", name, run.ID)
 	case s.Phase != StepWaits:
-		c.want(d == job.DecideBegin, "step %s of run %s: in phase %d, but its rule does not hold", name, run.ID, s.Phase)
+		c.want(s.Fixed || d == job.DecideBegin || int(run.Phase) < g.section(n), "step %s of run %s: in phase %d, but its rule does not hold", name, run.ID, s.Phase)
 	case s.Fixed, h.stopped(n), run.State.Terminal() && run.Stop != 0:
+	case s.Now != NoOutcome && int(run.Phase) < g.section(n): // as it was when its section was open before
 	case s.Now == NoOutcome:
 		c.want(d == job.DecideWait, "step %s of run %s: waits, but its rule says %d", name, run.ID, d)
 	case s.Now == SkippedOutcome:

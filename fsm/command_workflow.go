@@ -97,9 +97,8 @@ type ContinueRun struct {
 
 // TimeOutRun ends a run whose time-out has passed. The leader decides it.
 type TimeOutRun struct {
-	Term    uint64 `msgpack:"t"`
-	Ref     RunRef `msgpack:"r"`
-	Version uint64 `msgpack:"v"`
+	Term uint64 `msgpack:"t"`
+	Ref  RunRef `msgpack:"r"`
 }
 
 // Code is CodePutWorkflow.

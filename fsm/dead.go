@@ -242,14 +242,7 @@ func (a *apply) replayDead(old *Task) *job.Error {
 		}
 	}
 	if !t.Run.IsZero() {
-		h, err := a.settledRun(t.RunRef())
-		if err != nil {
-			return err
-		}
-		if a.step(h, h.graph.number[t.Step]).Phase != StepBegun {
-			return job.Conflict("task", "never began, since what it needs could not be computed: rerun the step", t.Step)
-		}
-		h.Touched = true
+		return a.replayStep(t)
 	}
 	// Nothing is written before here.
 	a.deleteDead(old)

@@ -174,9 +174,13 @@ func ListOwingRuns(r Reader, limit int) (runs []RunRef) {
 	return runs
 }
 
-// ListLateRuns reads up to limit runs whose time-out has passed.
-func ListLateRuns(r Reader, now int64, limit int) (runs []RunRef) {
-	r.Ascend(key{tableRunDeadlines}, key{tableRunDeadlines}.time(now+1), func(k, _ []byte) bool {
+// ListLateRuns reads up to limit runs that run and whose time-out ends in
+// from <= time <= to.
+func ListLateRuns(r Reader, from, to int64, limit int) (runs []RunRef) {
+	if from > to {
+		return nil
+	}
+	r.Ascend(key{tableRunDeadlines}.time(from), key{tableRunDeadlines}.time(to+1), func(k, _ []byte) bool {
 		kr := readKey(k)
 		kr.time()
 		runs = append(runs, kr.runRef())

@@ -20,6 +20,7 @@ type world struct {
 	now   int64
 	owing map[RunRef]bool // by events
 	quick bool            // leave out Check
+	log   []logged
 }
 
 func newWorld(t fataler) *world {
@@ -62,6 +63,9 @@ func (w *world) try(commands ...Command) []Result {
 		w.t.Fatalf("%v", err)
 	}
 	w.index++
+	if !w.quick {
+		w.log = append(w.log, logged{Meta{Index: w.index}, b})
+	}
 	results, events, err := w.m.Apply(w.tx, Meta{Index: w.index}, b)
 	if err != nil {
 		w.t.Fatalf("%v", err)

@@ -28,6 +28,8 @@ func (l *loop) onEvent(e *fsm.Event) {
 		l.onRevokeWanted(e)
 	case fsm.EventWorkerChanged:
 		l.onWorkerChanged(e.Worker)
+	case fsm.EventRunOwed:
+		l.continueRun(e.Run.Ref())
 	case fsm.EventBreaker:
 		l.onBreaker(e.Breaker)
 	case fsm.EventSettings:

@@ -202,6 +202,7 @@ type loop struct {
 	deadlinesFrom int64
 	timingOut     bool // a time-out of tasks is proposed
 	actingOnDead  bool // a part of an act on dead letters is proposed
+	runs          runMemory
 }
 
 type jobKey struct{ namespace, name string }
@@ -223,6 +224,7 @@ func (l *loop) recover() {
 	l.rng = rand.New(rand.NewPCG(l.term, uint64(now))) //nolint:gosec // it spreads load
 	l.dirty = true
 	l.deadlinesFrom = 0
+	l.runs = newRunMemory()
 
 	r, release := l.cfg.State.Read()
 	defer release()
@@ -327,6 +329,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.backstop(mono)
 	l.timeOut(now)
 	l.actOnDead()
+	l.tendRuns(now)
 	l.redispatch(mono)
 	l.trimUnfit()
 	l.watchBusy(now)
