@@ -286,6 +286,9 @@ func (a *apply) replayStep(t *Task) *job.Error {
 	}
 	n := h.graph.number[t.Step]
 	s := a.step(h, n)
+	if s.Phase != StepBegun {
+		return job.Conflict("task", "never began, since what it needs could not be computed: rerun the step", t.Step)
+	}
 	h.Touched = true
 	a.resetStep(h, s)
 	s.Fixed = true

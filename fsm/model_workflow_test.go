@@ -346,7 +346,12 @@ func (m *runModel) rerun() {
 	about := func(name string) bool {
 		return slices.Contains([]string{"failed", "timeout", "cancelled"}, states[name])
 	}
-	if rapid.Bool().Draw(m.t, "from") {
+	mode := rapid.SampledFrom([]RerunMode{RerunFailed, RerunFrom, RerunOne}).Draw(m.t, "mode")
+	if mode == RerunOne {
+		m.rerunOne()
+		return
+	}
+	if mode == RerunFrom {
 		name, s := m.pick(func(s *RunStep) bool { return s.Record.State.Terminal() })
 		if s == nil {
 			return
@@ -354,9 +359,6 @@ func (m *runModel) rerun() {
 		c.Mode, c.Step = RerunFrom, name
 		below := m.below(name)
 		about = func(name string) bool { return below[name] }
-	} else if rapid.Bool().Draw(m.t, "one") {
-		m.rerunOne()
-		return
 	} else if run.Counts[job.Failed]+run.Counts[job.TimedOut]+run.Counts[job.Cancelled] == 0 {
 		return
 	}
