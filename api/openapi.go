@@ -84,6 +84,9 @@ var paramSchemas = map[string]object{
 	"kind":        {"type": "string"},
 	"error":       {"type": "string", "description": "part of the last error's text"},
 	"subject":     {"type": "string"},
+	"actor":       {"type": "string", "description": "as who sent it called themselves"},
+	"verb":        {"type": "string", "description": "such as put, delete, cancel"},
+	"object":      {"type": "string", "description": "name of the object; needs kind"},
 }
 
 // callbackStates is what state means to GET /v1/callbacks.

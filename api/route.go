@@ -33,6 +33,7 @@ type route struct {
 	stream       bool   // with follow=true: a stream of events without a time limit
 	long         bool   // as long as bytes move; the handler reads the body itself
 	bodyMedia    string // of a body that the handler reads itself
+	submits      bool   // it only makes tasks: who sent it is not recorded
 }
 
 // request is a request that passed the checks every route shares.
@@ -69,6 +70,11 @@ func (a *api) handler(r route) echo.HandlerFunc {
 			return err
 		}
 		req := &request{Context: c, query: q, ctx: c.Request().Context()}
+		if r.method != http.MethodGet && !r.submits {
+			if req.ctx, err = withSender(req.ctx, c.Request()); err != nil {
+				return err
+			}
+		}
 		if r.probe {
 			ctx, cancel := context.WithTimeout(req.ctx, probeTime)
 			defer cancel()

@@ -28,6 +28,7 @@ func routes() []route {
 	all = append(all, workerRoutes()...)
 	all = append(all, deadLetterRoutes()...)
 	all = append(all, callbackRoutes()...)
+	all = append(all, auditRoutes()...)
 	all = append(all, operationRoutes()...)
 	return append(all, serverRoutes()...)
 }
@@ -37,7 +38,7 @@ func taskRoutes() []route {
 		{
 			method: post, path: "/v1/tasks", handle: (*api).submit,
 			summary: "Submit a task: 201, or 200 and the first task where the idempotency key was used before with the same body; idempotency_policy says what else a used key may get",
-			body:    client.SubmitRequest{}, answer: client.Task{}, statuses: created,
+			body:    client.SubmitRequest{}, answer: client.Task{}, statuses: created, submits: true,
 		},
 		{
 			method: get, path: "/v1/tasks", handle: (*api).listTasks,
@@ -47,7 +48,7 @@ func taskRoutes() []route {
 		{
 			method: post, path: "/v1/tasks/batch", handle: (*api).submitBatch,
 			summary: "Submit up to 10,000 tasks, each on its own: one result each, in order",
-			body:    client.BatchRequest{}, limit: maxBatchBody, answer: client.BatchResponse{}, statuses: ok,
+			body:    client.BatchRequest{}, limit: maxBatchBody, answer: client.BatchResponse{}, statuses: ok, submits: true,
 		},
 		{
 			method: get, path: "/v1/tasks/:id", handle: (*api).getTask,

@@ -53,6 +53,10 @@ func (a *api) submit(r *request) error {
 // propose commits a command. An error says what became of it: refused by the
 // state, not committed, or unknown.
 func (a *api) propose(ctx context.Context, c fsm.Command) (fsm.Result, *job.Error) {
+	c, err := sent(ctx, c)
+	if err != nil {
+		return fsm.Result{}, job.AsError(err)
+	}
 	result, err := a.backend.Propose(ctx, c)
 	switch {
 	case err == nil:

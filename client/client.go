@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/axd-project/axd/job"
@@ -46,6 +47,9 @@ type Config struct {
 	Namespace string
 	// Token is sent as a bearer token. Default: none.
 	Token string
+	// Actor is who acts, as audit records show it: at most MaxActor bytes of text.
+	// Default: none.
+	Actor string
 	// Stale lets reads be answered from whatever the asked server has.
 	// Default: reads are linearizable.
 	Stale bool
@@ -81,6 +85,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.RetryTime == 0 {
 		cfg.RetryTime = DefaultRetryTime
+	}
+	if len(cfg.Actor) > MaxActor || !utf8.ValidString(cfg.Actor) || strings.ContainsFunc(cfg.Actor, unicode.IsControl) {
+		return nil, job.Invalid("actor", "must be UTF-8 text of at most 256 bytes without control characters", cfg.Actor)
 	}
 	c := &Client{cfg: cfg, http: cfg.HTTPClient}
 	for _, a := range cfg.Addresses {

@@ -294,6 +294,9 @@ func TestRequests(t *testing.T) {
 		if r.Method != http.MethodGet && r.Header.Get("Content-Type") != "application/json" {
 			t.Error("no content type")
 		}
+		if want := map[bool]string{false: "ann@desk"}[r.Method == http.MethodGet]; r.Header.Get(client.ActorHeader) != want {
+			t.Errorf("%s by %q", r.Method, r.Header.Get(client.ActorHeader))
+		}
 		if r.Method == http.MethodDelete {
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -301,7 +304,7 @@ func TestRequests(t *testing.T) {
 		_, _ = io.WriteString(w, `{"name":"n","jobs":[{"name":"n"}],"attempts":[{"attempt":1}],"workers":[{"name":"n"}]}`)
 	}))
 	defer srv.Close()
-	c, err := client.New(client.Config{Addresses: []string{srv.URL}, Namespace: "ops", Token: "secret", Stale: true})
+	c, err := client.New(client.Config{Addresses: []string{srv.URL}, Namespace: "ops", Token: "secret", Actor: "ann@desk", Stale: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,6 +330,11 @@ func TestRequests(t *testing.T) {
 			_, err := c.Submit(ctx, client.SubmitRequest{Job: "j", Payload: []byte(`"<&>"`), IdempotencyKey: "k", IdempotencyWindow: &d})
 			return err
 		}, `POST /v1/tasks?namespace=ops {"job":"j","payload":"<&>","idempotency_key":"k","idempotency_window":"0s"}`},
+		{func() error { _, err := c.Audit(ctx, client.AuditFilter{}, 0, ""); return err }, "GET /v1/audit?consistency=stale "},
+		{func() error {
+			_, err := c.Audit(ctx, client.AuditFilter{Namespace: "a", Kind: "job", Name: "j"}, 3, "")
+			return err
+		}, "GET /v1/audit?consistency=stale&kind=job&limit=3&namespace=a&object=j "},
 		{func() error { return c.ForgetWorker(ctx, "w") }, "DELETE /v1/workers/w?namespace=ops "},
 		{func() error { _, err := c.Cluster(ctx); return err }, "GET /v1/cluster?consistency=stale&namespace=ops "},
 		{func() error { _, err := c.Attempts(ctx, "x"); return err }, "GET /v1/tasks/x/attempts?consistency=stale&namespace=ops "},

@@ -44,6 +44,9 @@ func (c *Client) sendBody(ctx context.Context, base *url.URL, r request, body io
 		req.Header.Set("Content-Type", cmp.Or(r.media, "application/json"))
 	}
 	req.Header.Set("Accept", "application/json, application/problem+json")
+	if c.cfg.Actor != "" && r.method != http.MethodGet {
+		req.Header.Set(ActorHeader, c.cfg.Actor)
+	}
 	if c.cfg.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}

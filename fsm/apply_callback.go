@@ -146,8 +146,8 @@ func (a *apply) redeliver(r *Redeliver) Result {
 const callbackRows = 4
 
 // expireCallbacks deletes callbacks that were settled before the limit, the
-// earliest first.
-func (a *apply) expireCallbacks(before int64, budget int, r *Result) {
+// earliest first, and returns how many rows of the budget are left.
+func (a *apply) expireCallbacks(before int64, budget int, r *Result) int {
 	var found []CallbackRef
 	a.tx.Ascend(key{tableCallbackAge}, key{tableCallbackAge}.time(before), func(k, _ []byte) bool {
 		if len(found) == budget/callbackRows {
@@ -181,4 +181,5 @@ func (a *apply) expireCallbacks(before int64, budget int, r *Result) {
 			}
 		}
 	}
+	return budget - callbackRows*len(found)
 }

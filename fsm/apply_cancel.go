@@ -12,7 +12,7 @@ func (a *apply) cancel(c *Cancel) Result {
 	case old.CancelRequested:
 		return Result{Task: old}
 	}
-	return Result{Task: a.cancelTask(old, byHand("cancelled", c.Actor, c.Reason))}
+	return Result{Task: a.cancelTask(old, byHand("cancelled", c.Actor, c.Reason)), Changed: true}
 }
 
 // cancelTask ends a task that has not ended, or asks its worker to.

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -28,21 +29,27 @@ func (a *apply) configure(c *Configure) Result {
 		if err := a.settings.Merge(*c.Settings).Validate(); err != nil {
 			return rejected(err)
 		}
-		a.putSettings(*c.Settings)
 	}
-	before := a.meta
+	before, set := a.meta, c.Settings != nil && a.putSettings(*c.Settings)
 	if c.ClusterID != "" {
 		a.meta.ClusterID = c.ClusterID
 	}
 	a.meta.FeatureLevel = max(a.meta.FeatureLevel, c.FeatureLevel)
-	return Result{Changed: a.meta != before || c.Settings != nil}
+	return Result{Changed: a.meta != before || set}
 }
 
-func (a *apply) putSettings(over job.Settings) {
+// putSettings tells whether that changed something.
+func (a *apply) putSettings(over job.Settings) bool {
+	was := bytes.Clone(mustEncode(a.codec, &a.settings))
 	is := a.settings.Merge(over)
+	row := mustEncode(a.codec, &is)
+	if bytes.Equal(was, row) {
+		return false
+	}
 	a.settings = is
-	a.set(metaKey(metaSet), mustEncode(a.codec, &is))
+	a.set(metaKey(metaSet), row)
 	a.event(Event{Kind: EventSettings})
+	return true
 }
 
 // ReadSettings returns what operators have set for the cluster.

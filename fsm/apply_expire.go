@@ -22,8 +22,9 @@ func (a *apply) expire(c *Expire) Result {
 	left = a.expireEnded(tableDeadAge, min(before, a.now-DeadRetention), left, &r)
 	left = a.expireRuns(0, before, left, &r)
 	left = a.expireRuns(1, min(before, a.now-DeadRetention), left, &r)
-	a.expireCallbacks(before, left, &r)
 	a.expireFires(&r)
+	left = a.expireCallbacks(before, left, &r)
+	a.expireAudit(a.now-AuditRetention, left, &r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)

@@ -37,7 +37,7 @@ func (a *apply) reschedule(c *Reschedule) Result {
 	}
 	a.write(old, t)
 	a.event(Event{Kind: EventPending, Task: t})
-	return Result{Task: t}
+	return Result{Task: t, Changed: true}
 }
 
 // wishReschedule asks for an armed task to be given back; what the worker has
@@ -56,7 +56,7 @@ func (a *apply) wishReschedule(old *Task, due int64, p job.Priority) Result {
 	}
 	a.write(old, t)
 	a.event(Event{Kind: EventRevokeWanted, Task: t, Worker: t.Worker, Token: t.Token})
-	return Result{Task: t}
+	return Result{Task: t, Changed: true}
 }
 
 // rescheduledTo resolves the new due time; 0 keeps the old one.

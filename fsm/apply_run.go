@@ -177,6 +177,7 @@ func (a *apply) cancelRun(c *CancelRun) Result {
 	case h.Stop == 0:
 		a.stopRun(h, job.RunCancelled, byHand("cancelled", c.Actor, c.Reason))
 		a.advance()
+		return Result{Run: new(h.Run), Changed: true}
 	}
 	return Result{Run: new(h.Run)}
 }
@@ -256,7 +257,7 @@ func (a *apply) rerunRun(c *RerunRun) Result {
 		case c.Mode == RerunOne:
 			a.rerunOne(h, n, s)
 			a.advance()
-			return Result{Run: new(h.Run)}
+			return Result{Run: new(h.Run), Changed: true}
 		}
 		act.From, act.At = n, min(n, h.graph.first[sectionOnFailure])
 	default:
@@ -265,7 +266,7 @@ func (a *apply) rerunRun(c *RerunRun) Result {
 	a.runAgain(h)
 	h.Touched, h.Phase, h.Act = true, 0, act
 	a.advance()
-	return Result{Run: new(h.Run)}
+	return Result{Run: new(h.Run), Changed: true}
 }
 
 // rerunOne runs a step again, and lets all that has ended stay as it is.
@@ -337,5 +338,5 @@ func (a *apply) setStep(ref RunRef, name string, to job.State, why string) Resul
 	a.change(h, s)
 	a.moveStep(h, s, to, why)
 	a.advance()
-	return Result{Run: new(h.Run), Task: a.taskOf(h, s)}
+	return Result{Run: new(h.Run), Task: a.taskOf(h, s), Changed: true}
 }

@@ -57,6 +57,8 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableCallbackState, c.callbackState)
 	c.rows(tableCallbackAge, c.callbackAge)
 	c.runTables()
+	c.rows(tableAudit, c.audit)
+	c.rows(tableAuditBy, c.auditBy)
 	c.counters()
 	c.lowMarks()
 	return c.problems

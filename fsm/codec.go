@@ -176,6 +176,8 @@ func newCommand(code Code) Command {
 		return &CallbackTried{}
 	case CodeRedeliver:
 		return &Redeliver{}
+	case CodeBy:
+		return &By{}
 	}
 	if c := newRunCommand(code); c != nil {
 		return c

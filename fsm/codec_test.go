@@ -181,6 +181,7 @@ func everyCommand() []Command {
 		filled[ContinueSchedules](),
 		filled[StepVerdict](),
 		filled[PutCalendar](), filled[DeleteCalendar](),
+		filled[By](),
 	}
 }
 
@@ -292,7 +293,7 @@ func TestMapsAreWrittenInOrder(t *testing.T) {
 	for _, c := range everyCommand() {
 		look(fmt.Sprintf("%T", c), reflect.TypeOf(c))
 	}
-	for _, row := range []any{Task{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, job.Settings{},
+	for _, row := range []any{Task{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, Audit{}, job.Settings{},
 		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}, Calendar{}} {
 		look(fmt.Sprintf("%T", row), reflect.TypeOf(row))
 	}

@@ -17,6 +17,8 @@ const (
 	countDead          byte = 'd'
 	countDeadNamespace byte = 'e'
 	countDeadJob       byte = 'f'
+
+	countAudit byte = 'u'
 )
 
 // counter is a remembered row of tableCounters.

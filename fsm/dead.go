@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -284,7 +285,7 @@ func (a *apply) deadLetters(c *DeadLetters) Result {
 			}
 			results[i] = err
 		}
-		return Result{Attempts: results}
+		return Result{Attempts: results, Changed: slices.Contains(results, nil)}
 	}
 	act := DeadAct{ID: job.NewID(a.now, a.at.Index, a.next()), Namespace: c.Namespace, Replay: c.Replay, Filter: c.Filter}
 	if to := act.Filter.To; to == 0 || to > a.now+1 {
@@ -342,5 +343,5 @@ func (a *apply) goOn(act *DeadAct) Result {
 	case before.At != nil:
 		a.delete(a.key)
 	}
-	return Result{Changed: true, Deleted: act.Done - before.Done, Refused: act.Refused - before.Refused, More: more}
+	return Result{Changed: more || act.Done > before.Done, Deleted: act.Done - before.Done, Refused: act.Refused - before.Refused, More: more}
 }

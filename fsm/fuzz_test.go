@@ -73,6 +73,9 @@ func FuzzApply(f *testing.F) {
 			Cancel{Ref: t.Ref()}, Reschedule{Ref: t.Ref(), Now: true}, Expire{EndedBefore: 1 << 62}, ForgetWorker{Name: "w1"},
 			Assign{Term: 1, Items: []AssignItem{{Ref: t.Ref(), Version: t.Version, Worker: "w1", Boot: "b1"}}},
 		} {
+			if by, err := SentBy("ann", "10.0.0.1", c); err == nil {
+				c = by
+			}
 			b, _ := EncodeCommand(c)
 			f.Add(b)
 		}

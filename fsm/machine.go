@@ -222,6 +222,9 @@ type apply struct {
 	// schedules are those that the entry has looked at; see heldSchedule.
 	schedules map[ScheduleRef]*heldSchedule
 
+	actor, from string // who sent the command; see By
+	noted       uint32 // audit records of the entry
+
 	unsupported error // this build can't apply the entry
 }
 
@@ -305,9 +308,23 @@ func (a *apply) event(e Event) { a.events = append(a.events, e) }
 
 func rejected(err *job.Error) Result { return Result{Err: err} }
 
-// command applies one command. To add a verb, add a line.
+// command applies one command, and records it where it is an act that changed
+// something.
 func (a *apply) command(c Command) Result {
+	r := a.verb(c)
+	if r.Changed && r.Err == nil {
+		if act, ok := c.(Acting); ok {
+			a.note(act, &r)
+		}
+	}
+	return r
+}
+
+// verb applies one command. To add a verb, add a line.
+func (a *apply) verb(c Command) Result {
 	switch c := c.(type) {
+	case *By:
+		return a.by(c)
 	case *Configure:
 		return a.configure(c)
 	case *PutJob:

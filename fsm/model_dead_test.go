@@ -13,7 +13,9 @@ func (t *mTask) dead() bool {
 func (m *model) deadLetters(c DeadLetters) mResult {
 	var r mResult
 	for _, id := range c.IDs {
-		r.items = append(r.items, mResult{code: m.actOnDead(m.tasks[id], c.Replay)})
+		item := mResult{code: m.actOnDead(m.tasks[id], c.Replay)}
+		r.items = append(r.items, item)
+		r.changed = r.changed || item.code == ""
 	}
 	return r
 }

@@ -1,6 +1,10 @@
 package fsm
 
-import "github.com/axd-project/axd/job"
+import (
+	"pgregory.net/rapid"
+
+	"github.com/axd-project/axd/job"
+)
 
 // limit sets a task's deadlines; that for all attempts only with the first.
 func (t *mTask) limit(first bool) {
@@ -81,4 +85,31 @@ func (m *model) held(worker string) (n int) {
 		}
 	}
 	return n
+}
+
+// drawnBy is a By whose command the model sees too.
+type drawnBy struct {
+	By
+	inner Command
+}
+
+// sent has some of the acts sent by somebody.
+func (r *modelRun) sent(c Command) Command {
+	actor := rapid.SampledFrom([]string{"", "", "ann", "bob\x00"}).Draw(r.t, "actor")
+	by, err := SentBy(actor, "", c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if by, ok := by.(By); ok {
+		return drawnBy{by, c}
+	}
+	return c
+}
+
+// plainCommand is what the machine gets.
+func plainCommand(c Command) Command {
+	if by, ok := c.(drawnBy); ok {
+		return by.By
+	}
+	return c
 }

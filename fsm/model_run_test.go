@@ -49,8 +49,8 @@ func (r *modelRun) entry() {
 	var want []mResult
 	var said []string
 	for range rapid.IntRange(1, 4).Draw(t, "commands") {
-		c := r.command()
-		b, err := EncodeCommand(c)
+		c := r.sent(r.command())
+		b, err := EncodeCommand(plainCommand(c))
 		if err != nil {
 			t.Fatal(err)
 		}

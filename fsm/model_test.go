@@ -104,6 +104,8 @@ func (m *model) begin(index, term, at int64) {
 
 func (m *model) apply(c Command) mResult {
 	switch c := c.(type) {
+	case drawnBy:
+		return m.apply(c.inner)
 	case PutJob:
 		return m.putJob(c)
 	case DeleteJob:
@@ -402,7 +404,7 @@ func (m *model) lose(c LoseAttempts) mResult {
 	return r
 }
 
-func (m *model) cancel(c Cancel) mResult {
+func (m *model) cancel(c Cancel) (r mResult) {
 	t := m.tasks[c.Ref.ID]
 	switch {
 	case t == nil:
@@ -410,6 +412,7 @@ func (m *model) cancel(c Cancel) mResult {
 	case t.state.Terminal():
 		return refused(job.CodeConflict)
 	case !t.cancel:
+		defer func() { r.changed = true }()
 		t.cancel = true
 		t.wantDue, t.wantPriority = 0, 0
 		t.version++
@@ -434,22 +437,24 @@ func (m *model) reschedule(c Reschedule) mResult {
 		return refused(job.CodeConflict)
 	case t.state == job.Dispatched:
 		due, priority = cmp.Or(due, t.wantDue), cmp.Or(priority, t.wantPriority)
-		if due != t.wantDue || priority != t.wantPriority {
+		changed := due != t.wantDue || priority != t.wantPriority
+		if changed {
 			t.version++
 		}
 		t.wantDue, t.wantPriority = due, priority
-		return mResult{state: t.state}
+		return mResult{state: t.state, changed: changed}
 	}
 	t.tooLate = false
 	due, priority = cmp.Or(due, t.due), cmp.Or(priority, t.priority)
-	if due != t.due || priority != t.priority {
+	changed := due != t.due || priority != t.priority
+	if changed {
 		t.version++
 	}
 	if c.Now || c.Due != 0 || c.Delay != 0 {
 		t.moveTo(due)
 	}
 	t.priority = priority
-	return mResult{state: t.state}
+	return mResult{state: t.state, changed: changed}
 }
 
 // expire has no limit: the runs stay below maxFanOut rows.

@@ -14,7 +14,7 @@ type Result struct {
 	Attempts []*job.Error `msgpack:"A,omitempty"`
 	Task     *Task        `msgpack:"k,omitempty"` // the task after Started, Finished, Cancel, Reschedule
 	Version  uint64       `msgpack:"v,omitempty"` // PutJob: the job's version
-	Changed  bool         `msgpack:"c,omitempty"` // PutJob: there is a new version; DeleteJob, Configure, Checksum and the worker verbs: something was written
+	Changed  bool         `msgpack:"c,omitempty"` // PutJob: there is a new version; DeleteJob, Configure, Checksum, the worker verbs and every Acting command: something was written
 	Deleted  int          `msgpack:"d,omitempty"` // Expire: records deleted; DeadLetters by a filter: tasks replayed or discarded
 	More     bool         `msgpack:"m,omitempty"` // Expire: call again; DeadLetters: it goes on by itself
 	Refused  int          `msgpack:"x,omitempty"` // DeadLetters: tasks that could not be replayed

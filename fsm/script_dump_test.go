@@ -11,7 +11,8 @@ import (
 func (e *scriptEnv) dump(b *strings.Builder, f fields) {
 	e.tx.Ascend([]byte{tableMeta}, nil, func(k, v []byte) bool {
 		line := e.describe(k, v)
-		if want := f["table"]; want == "" || strings.HasPrefix(line, want) {
+		// Most scripts are not about who did it.
+		if want := f["table"]; want == "" && !strings.HasPrefix(line, "audit") || want != "" && strings.HasPrefix(line, want) {
 			fmt.Fprintln(b, line)
 		}
 		return true
@@ -59,7 +60,7 @@ func (e *scriptEnv) describe(k, v []byte) string {
 		ref := r.ref()
 		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
 	}
-	for _, describe := range []func([]byte) (string, bool){e.describeDead, e.describeAlert, e.describeCallback, e.describeSchedule} {
+	for _, describe := range []func([]byte) (string, bool){e.describeDead, e.describeAlert, e.describeCallback, e.describeSchedule, e.describeAudit} {
 		if out, ok := describe(k); ok {
 			return out
 		}

@@ -123,7 +123,8 @@ func (e *scriptEnv) run(t *testing.T, d *datadriven.TestData) string {
 		var commands []Command
 		for _, line := range strings.Split(d.Input, "\n") {
 			w := strings.Fields(line)
-			commands = append(commands, e.command(w[0], parseFields(w[1:]), ""))
+			g := parseFields(w[1:])
+			commands = append(commands, e.sent(g, e.command(w[0], g, "")))
 		}
 		return e.apply(commands)
 	case "raw":
@@ -132,7 +133,7 @@ func (e *scriptEnv) run(t *testing.T, d *datadriven.TestData) string {
 	if out, ok := e.query(d.Cmd, f); ok {
 		return out
 	}
-	return e.apply([]Command{e.command(d.Cmd, f, d.Input)})
+	return e.apply([]Command{e.sent(f, e.command(d.Cmd, f, d.Input))})
 }
 
 // replay applies the last entry's index again.
@@ -310,6 +311,8 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 		e.showCallbacks(&b, cmd, f)
 	case "alerts":
 		e.showAlerts(&b, f)
+	case "audit":
+		e.showAudit(&b, f)
 	case "dump":
 		e.dump(&b, f)
 	default:

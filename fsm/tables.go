@@ -39,7 +39,7 @@ const (
 	//   'j', namespace, job, state  of a job
 	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job; of
 	// schedules, by 'S', namespace; of rows of tableFires, by 'F'; of calendars, by
-	// 'K', namespace.
+	// 'K', namespace; of audit records, by 'u'.
 	// A count of zero has no row.
 	tableCounters byte = 0x09
 	// tableAttempts: namespace, id, number (4) → Attempt; the last MaxAttempts
@@ -130,6 +130,12 @@ const (
 	// tableCallbackAge: time (8), task id, number (8), namespace → empty. Exactly the
 	// callbacks that are settled, at the time when they were.
 	tableCallbackAge byte = 0x33
+
+	// tableAudit: id → Audit.
+	tableAudit byte = 0x70
+	// tableAuditBy: which index, namespace (empty: all), its key, id with all bits
+	// turned, so that the newest comes first → empty; see Audit.auditKeys.
+	tableAuditBy byte = 0x71
 )
 
 // The rows of tableMeta.
@@ -239,6 +245,12 @@ func (k key) alert(kind, subject string) key {
 
 func (k key) alertAge(at int64, kind, subject string) key {
 	return k.table(tableAlertAge).time(at).name(kind).name(subject)
+}
+
+func (k key) audit(id job.ID) key { return k.table(tableAudit).id(id) }
+
+func (k key) auditBy(index byte, namespace string) key {
+	return k.table(tableAuditBy).u8(index).name(namespace)
 }
 
 func (k key) low(p job.Priority) key {

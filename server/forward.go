@@ -44,11 +44,11 @@ func (s *Server) proposeAsync(c fsm.Command, done func(fsm.Result, error)) {
 // Propose commits a command wherever the leader is. What was certainly not
 // committed is tried again while there is no leader, for leaderWait at most.
 func (s *Server) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) {
-	if err := s.checkDisk(grows(c.Code())); err != nil {
-		return fsm.Result{}, err
-	}
 	b, err := fsm.EncodeCommand(c)
 	if err != nil {
+		return fsm.Result{}, err
+	}
+	if err := s.checkDisk(grows(b)); err != nil {
 		return fsm.Result{}, err
 	}
 	now := wantedNow(c, s.clock.Now())
@@ -62,7 +62,10 @@ func (s *Server) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error)
 }
 
 // grows tells which commands make the state larger at a user's wish.
-func grows(c fsm.Code) bool { return c == fsm.CodeSubmit || c == fsm.CodePutJob }
+func grows(command []byte) bool {
+	code := fsm.CodeOf(command)
+	return code == fsm.CodeSubmit || code == fsm.CodePutJob
+}
 
 // untilLeader repeats do while it fails with no_leader.
 func (s *Server) untilLeader(ctx context.Context, do func() error) error {
@@ -139,7 +142,7 @@ func (s *Server) onPropose(ctx context.Context, r *rpc.Request) (any, error) {
 	if err := r.Decode(&m); err != nil {
 		return nil, err
 	}
-	if err := s.checkDisk(len(m.Command) > 0 && grows(fsm.Code(m.Command[0]))); err != nil {
+	if err := s.checkDisk(grows(m.Command)); err != nil {
 		return nil, err
 	}
 	res, err := s.proposePlaced(ctx, m.Command, m.Now)

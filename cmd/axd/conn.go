@@ -103,6 +103,7 @@ func fixed(values ...string) func(*cobra.Command, []string, string) ([]string, c
 func (c *conn) open(cmd *cobra.Command) (*client.Client, error) {
 	cfg := client.Config{
 		Addresses: c.addr, Namespace: c.namespace, Token: c.token, Stale: c.stale, RetryTime: time.Duration(c.retry),
+		Actor: actor(),
 	}
 	if len(cfg.Addresses) == 0 {
 		if env := os.Getenv("AXD_ADDR"); env != "" {

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+func auditRoutes() []route {
+	return []route{{
+		method: get, path: "/v1/audit", handle: (*api).listAudit, statuses: ok, answer: client.AuditList{},
+		summary: "List who changed definitions and acted by hand, the newest first; of all namespaces unless one is given. " +
+			"Who acts says so in the header " + client.ActorHeader,
+		query: []string{"actor", "verb", "kind", "object", "from", "to", "limit", "cursor"},
+	}}
+}
+
+// sender is who sends a request, for the audit record of what it does.
+type sender struct{ actor, address string }
+
+type senderKey struct{}
+
+// withSender adds to a request's context who sends it. What only makes tasks goes
+// without, since it is not recorded.
+func withSender(ctx context.Context, r *http.Request) (context.Context, *job.Error) {
+	actor := strings.TrimSpace(r.Header.Get(client.ActorHeader))
+	if len(actor) > client.MaxActor || !utf8.ValidString(actor) || strings.ContainsFunc(actor, unicode.IsControl) {
+		return ctx, job.Invalid(client.ActorHeader, "must be UTF-8 text of at most "+strconv.Itoa(client.MaxActor)+" bytes without control characters", actor)
+	}
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	return context.WithValue(ctx, senderKey{}, sender{actor, address}), nil
+}
+
+// sent adds to a command who sends it, where the request says so.
+func sent(ctx context.Context, c fsm.Command) (fsm.Command, error) {
+	s, ok := ctx.Value(senderKey{}).(sender)
+	if !ok {
+		return c, nil
+	}
+	return fsm.SentBy(s.actor, s.address, c)
+}
+
+func (r *request) auditFilter() (f fsm.AuditFilter, err *job.Error) {
+	f = fsm.AuditFilter{
+		Actor: r.values.Get("actor"), Verb: r.values.Get("verb"), Kind: r.values.Get("kind"), Name: r.values.Get("object"),
+	}
+	if r.hasNamespace {
+		f.Namespace = r.namespace
+	}
+	for _, part := range [][2]string{{"actor", f.Actor}, {"verb", f.Verb}, {"kind", f.Kind}, {"object", f.Name}} {
+		switch {
+		case r.values.Has(part[0]) && part[1] == "":
+			return f, job.Invalid(part[0], "must not be empty", "")
+		case len(part[1]) > job.MaxName*2 || strings.ContainsFunc(part[1], unicode.IsControl):
+			return f, job.Invalid(part[0], "must be text of at most "+strconv.Itoa(job.MaxName*2)+" bytes without control characters", part[1])
+		}
+	}
+	if f.Name != "" && f.Kind == "" {
+		return f, job.Invalid("object", "needs kind beside it, such as kind=job", f.Name)
+	}
+	if f.From, err = r.time("from"); err != nil {
+		return f, err
+	}
+	if f.To, err = r.time("to"); err != nil {
+		return f, err
+	}
+	if f.To != 0 && f.To <= f.From {
+		return f, job.Invalid("to", "must be after from", r.values.Get("to"))
+	}
+	return f, nil
+}
+
+func (a *api) listAudit(r *request) error {
+	f, wrong := r.auditFilter()
+	if wrong != nil {
+		return wrong
+	}
+	limit, wrong := r.limit()
+	if wrong != nil {
+		return wrong
+	}
+	out := client.AuditList{Records: []client.AuditRecord{}}
+	err := a.read(r, func(v fsm.Reader) error {
+		page, err := fsm.ListAudit(v, f, r.values.Get("cursor"), limit)
+		out.NextCursor = page.Next
+		for _, t := range page.Records {
+			out.Records = append(out.Records, client.AuditRecord{
+				ID: t.ID.String(), At: at(t.At), Namespace: t.Namespace, Actor: t.Actor, Address: t.From,
+				Verb: t.Verb, Kind: t.Kind, Names: t.Names, Detail: t.Detail,
+			})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
