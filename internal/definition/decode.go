@@ -26,6 +26,7 @@ const (
 // json.RawMessage keeps its numbers as they are written; a text may be written as a
 // number or a boolean, which keeps its letters.
 type decoder struct {
+	before  int            // lines of the file above what the parser was given
 	lines   map[string]int // of each field, by its path
 	anchors map[string]ast.Node
 	heads   []string // fields of the document that were read before
@@ -33,8 +34,8 @@ type decoder struct {
 	depth   int
 }
 
-func newDecoder() *decoder {
-	return &decoder{lines: map[string]int{}, anchors: map[string]ast.Node{}}
+func newDecoder(before int) *decoder {
+	return &decoder{before: before, lines: map[string]int{}, anchors: map[string]ast.Node{}}
 }
 
 // fault is an error with the line that it is about.
@@ -197,7 +198,7 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string) *fault {
 		if _, doubled := d.lines[here]; doubled {
 			return faultAt(at, here, "must appear once", "")
 		}
-		d.lines[here] = lineOf(at)
+		d.lines[here] = d.before + lineOf(at)
 		if isNull(value) && v.FieldByIndex(index).Type() != rawType {
 			return nil
 		}
@@ -223,7 +224,7 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) *fault {
 		if v.MapIndex(k).IsValid() {
 			return faultAt(at, here, "must appear once", "")
 		}
-		d.lines[here] = lineOf(at)
+		d.lines[here] = d.before + lineOf(at)
 		if isNull(value) && v.Type().Elem() != rawType {
 			return faultAt(at, here, `must have a value; an empty text is ""`, "")
 		}
@@ -244,7 +245,7 @@ func (d *decoder) list(n ast.Node, v reflect.Value, path string) *fault {
 	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
 	for i, value := range seq.Values {
 		here := path + "[" + strconv.Itoa(i) + "]"
-		d.lines[here] = lineOf(value)
+		d.lines[here] = d.before + lineOf(value)
 		if isNull(value) && v.Type().Elem() != rawType {
 			return faultAt(value, here, `must have a value; an empty text is ""`, "")
 		}

@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +74,7 @@ func Read(name string, stdin io.Reader, usual string) ([]*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := parse(name, data, usual)
+	found, err := parse(name, data, usual, readable)
 	if err == nil && len(found) == 0 {
 		err = job.Invalid(name, "holds no definition", "")
 	}
@@ -125,47 +124,84 @@ func fileError(err error) error {
 }
 
 // parse reads the documents of a file.
-func parse(file string, data []byte, usual string) ([]*Object, error) {
-	tree, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, syntax(file, err)
-	}
+func parse(file string, data []byte, usual string, known func(string) *Kind) ([]*Object, error) {
 	var found []*Object
 	var wrong []error
-	for i, doc := range tree.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.CommentType || isNull(doc.Body) {
-			continue
-		}
-		o, err := document(file, doc.Body, usual)
+	for _, part := range split(string(data)) {
+		tree, err := parser.ParseBytes([]byte(part.text), 0)
 		if err != nil {
-			wrong = append(wrong, err)
+			wrong = append(wrong, syntax(file, part.before, err))
 			continue
 		}
-		if o.Line == 0 {
-			o.Line = i + 1
+		for _, doc := range tree.Docs {
+			if doc.Body == nil || doc.Body.Type() == ast.CommentType || isNull(doc.Body) {
+				continue
+			}
+			o, err := document(file, part.before, doc.Body, usual, known)
+			if err != nil {
+				wrong = append(wrong, err)
+				continue
+			}
+			found = append(found, o)
 		}
-		found = append(found, o)
 	}
 	return found, errors.Join(wrong...)
 }
 
+// part is a document of a file with how many lines stand before it.
+type part struct {
+	text   string
+	before int
+}
+
+// split cuts a file at its lines of ---, which nothing inside a document looks like.
+// The parser could do that, but an empty document costs it the next one.
+func split(text string) []part {
+	var parts []part
+	start, first, at, number := 0, 0, 0, 0
+	empty := true
+	end := func() {
+		if !empty {
+			parts = append(parts, part{text[start:at], first})
+		}
+	}
+	for line := range strings.Lines(text) {
+		said := line
+		if rest, marked := strings.CutPrefix(line, "---"); marked && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n")) {
+			end()
+			start, first, empty, said = at, number, true, rest
+		}
+		if said = strings.TrimSpace(said); said != "" && said[0] != '#' && said[0] != '%' {
+			empty = false
+		}
+		at += len(line)
+		number++
+	}
+	end()
+	return parts
+}
+
 // syntax tells where a file isn't YAML.
-func syntax(file string, err error) error {
+func syntax(file string, before int, err error) error {
 	var bad yaml.Error
 	if errors.As(err, &bad) && bad.GetToken() != nil && bad.GetToken().Position != nil {
-		return job.Invalid(where(file, bad.GetToken().Position.Line, ""), bad.GetMessage(), "")
+		return job.Invalid(where(file, before+bad.GetToken().Position.Line, ""), bad.GetMessage(), "")
 	}
 	return job.Invalid(file, "must be YAML: "+err.Error(), "")
 }
 
 // document reads one definition and checks what can be told from it alone.
-func document(file string, body ast.Node, usual string) (*Object, error) {
-	o := &Object{File: file, Line: lineOf(body)}
+func document(file string, before int, body ast.Node, usual string, known func(string) *Kind) (*Object, error) {
+	o := &Object{File: file, Line: before + lineOf(body)}
 	fail := func(f *fault) error {
-		return &job.Error{Code: f.err.Code, Field: where(file, cmp.Or(f.line, o.Line), f.err.Field), Rule: f.err.Rule, Value: f.err.Value}
+		line := o.Line
+		if f.line > 0 {
+			line = before + f.line
+		}
+		return &job.Error{Code: f.err.Code, Field: where(file, line, f.err.Field), Rule: f.err.Rule, Value: f.err.Value}
 	}
 	kind := usual
-	d := newDecoder()
+	d := newDecoder(before)
 	for _, head := range []struct {
 		name string
 		to   *string
@@ -174,8 +210,9 @@ func document(file string, body ast.Node, usual string) (*Object, error) {
 			return nil, fail(f)
 		}
 	}
-	line := func(path string) int { return cmp.Or(d.lines[path], o.Line) }
-	switch o.Kind = kindNamed(kind); {
+	o.lines = d.lines
+	line := o.line
+	switch o.Kind = known(kind); {
 	case kind == "":
 		return nil, job.Invalid(where(file, o.Line, "kind"), "is missing: it "+kindRule(), "")
 	case o.Kind == nil:
@@ -195,7 +232,6 @@ func document(file string, body ast.Node, usual string) (*Object, error) {
 	if f := d.value(body, reflect.ValueOf(o.Spec).Elem(), ""); f != nil {
 		return nil, fail(f)
 	}
-	o.lines = d.lines
 	if err := o.Kind.check(o.Spec); err != nil {
 		return nil, o.at(err)
 	}
@@ -216,7 +252,7 @@ func (d *decoder) head(body ast.Node, name string, to *string) *fault {
 		if _, doubled := d.lines[name]; doubled {
 			return faultAt(m, name, "must appear once", "")
 		}
-		d.lines[name] = lineOf(m)
+		d.lines[name] = d.before + lineOf(m)
 		if isNull(m.Value) {
 			continue
 		}

@@ -129,7 +129,7 @@ func checkRoundTrip(t failer, in sample) {
 		t.Fatalf("%q can't be read: %v", w.String(), err)
 	}
 	var out sample
-	if f := newDecoder().value(file.Docs[0].Body, reflect.ValueOf(&out).Elem(), ""); f != nil {
+	if f := newDecoder(0).value(file.Docs[0].Body, reflect.ValueOf(&out).Elem(), ""); f != nil {
 		t.Fatalf("%q: line %d: %v", w.String(), f.line, f.err)
 	}
 	m, err := tree(out)
