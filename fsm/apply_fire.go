@@ -40,6 +40,7 @@ func (a *apply) fireItem(it *FireItem) *job.Error {
 		}
 	}
 	st.Cursor = max(st.Cursor, it.Upto)
+	st.MissedTo = it.MissedTo
 	if st.GapTo <= st.Cursor {
 		st.GapTo = 0
 	}

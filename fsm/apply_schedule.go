@@ -29,8 +29,8 @@ type heldSchedule struct {
 	told    uint64 // generation that the leader knows
 }
 
-// dueAt is when the leader is to look at the schedule; false: it waits for no time.
-func (st *ScheduleState) dueAt() (int64, bool) {
+// DueAt is when the leader is to look at the schedule; false: it waits for no time.
+func (st *ScheduleState) DueAt() (int64, bool) {
 	switch {
 	case st.Paused != nil || st.Broken != "":
 		return 0, false
@@ -49,7 +49,7 @@ func (a *apply) schedule(ref ScheduleRef) *heldSchedule {
 	a.key = a.key.scheduleState(ref)
 	if st, ok := stored[ScheduleState](a, a.key); ok {
 		h.st, h.told = st, st.Generation
-		if at, waits := st.dueAt(); waits {
+		if at, waits := st.DueAt(); waits {
 			h.due = at
 		}
 	}
@@ -94,7 +94,7 @@ func (a *apply) flushSchedule(h *heldSchedule) {
 		a.delete(a.key)
 	} else {
 		a.set(a.key, mustEncode(a.codec, h.st))
-		if e.At, e.Waits = h.st.dueAt(); e.Waits {
+		if e.At, e.Waits = h.st.DueAt(); e.Waits {
 			due = e.At
 		}
 	}
@@ -150,7 +150,7 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	def := *h.def
 	def.Version, def.Spec, def.Updated = def.Version+1, c.Spec, a.now
 	st := h.st
-	st.Planned, st.Next, st.NextAt, st.Broken, st.GapTo = false, 0, 0, "", 0
+	st.Planned, st.Next, st.NextAt, st.Broken, st.GapTo, st.MissedTo = false, 0, 0, "", 0, 0
 	a.newGeneration(h)
 	a.useCalendars(h.ref, old.Calendars, def.Spec.Calendars)
 	a.putDefinition(h, &def)
@@ -275,7 +275,7 @@ func (a *apply) pauseSchedule(c *PauseSchedule) Result {
 		st.GapTo = a.now
 	}
 	st.Paused, st.Broken, st.Failures = nil, "", 0
-	st.Planned, st.Next, st.NextAt = false, 0, 0
+	st.Planned, st.Next, st.NextAt, st.MissedTo = false, 0, 0, 0
 	a.newGeneration(h)
 	return Result{Changed: true}
 }

@@ -28,7 +28,7 @@ func (c *checker) schedule(k, v []byte) {
 	c.want(st.Active >= 0 && st.Queued >= 0, "schedule %s: %d active, %d queued", s.Name, st.Active, st.Queued)
 	c.want(st.Next == 0 || st.Next > st.Cursor, "schedule %s: next %d, cursor %d", s.Name, st.Next, st.Cursor)
 	c.want(st.Next <= st.NextAt, "schedule %s: next %d, due %d", s.Name, st.Next, st.NextAt)
-	if at, waits := st.dueAt(); waits {
+	if at, waits := st.DueAt(); waits {
 		c.want(c.has(key{}.scheduleDue(at, ref)), "schedule %s: waits without a due row", s.Name)
 	}
 	n, prefix := 0, key{}.fireQueue(ref)
@@ -60,7 +60,7 @@ func (c *checker) scheduleDueRow(k, _ []byte) {
 		return
 	}
 	if st, ok := record[ScheduleState](c, k, bytes.Clone(b)); ok {
-		due, waits := st.dueAt()
+		due, waits := st.DueAt()
 		c.want(waits && due == at, "schedule %s: has a due row at %d, waits %v until %d", ref.Name, at, waits, due)
 	}
 }

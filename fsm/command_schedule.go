@@ -56,6 +56,7 @@ type FireItem struct {
 	Upto       int64       `msgpack:"u,omitempty"` // the cursor from then on, where it is after the last of Times
 	Next       int64       `msgpack:"n,omitempty"` // 0: none
 	NextAt     int64       `msgpack:"a,omitempty"`
+	MissedTo   int64       `msgpack:"m,omitempty"` // up to here they are missed, and not all are among Times
 	Broken     string      `msgpack:"b,omitempty"` // the schedule's times can't be told
 }
 

@@ -32,7 +32,11 @@ type ScheduleState struct {
 	Paused *Pause `msgpack:"P,omitempty"`
 	// GapTo is up to when the times after Cursor were paused away: they have no verdict
 	// yet, since only the leader can tell them.
-	GapTo  int64  `msgpack:"t,omitempty"`
+	GapTo int64 `msgpack:"t,omitempty"`
+	// MissedTo is up to when the times after Cursor were found to be missed, where that
+	// is more than one proposal could judge.
+	MissedTo int64 `msgpack:"m,omitempty"`
+
 	Broken string `msgpack:"b,omitempty"` // why its times can't be told; it fires by hand alone
 
 	Active   int `msgpack:"A,omitempty"` // tasks and runs that it fired and that have not ended

@@ -90,7 +90,7 @@ const (
 	tableScheduleStates byte = 0x41
 	// tableScheduleDue: when the next planned time is due (8, Unix ms), 0 where the
 	// leader is to say which it is; namespace, name → empty. Exactly the schedules
-	// that wait for one; see ScheduleState.dueAt.
+	// that wait for one; see ScheduleState.DueAt.
 	tableScheduleDue byte = 0x42
 	// tableFires: namespace, schedule, complement of the nominal time (8, Unix ms),
 	// origin, number (8) → Fire. The newest is first; a schedule's rows outlive it.

@@ -180,6 +180,7 @@ type loop struct {
 	outgoing []*workerState
 	jobs     map[jobKey]*fsm.Job // nil entry: no such job
 	limits   limitMemory
+	fires    fireWindow
 
 	gates     map[fsm.BreakerKey]*gate
 	known     map[string]*needs // parsed, by labels and require of a shape
@@ -217,6 +218,7 @@ func (l *loop) recover() {
 	old := l.workers
 	now := l.cfg.Now()
 	l.due = newDueWindow(now, l.cfg.MaxLoaded, l.cfg.Horizon.Milliseconds())
+	l.fires = newFireWindow(now, l.cfg.Horizon.Milliseconds())
 	l.queues, l.upcoming = newReadyQueues(), newReadyQueues()
 	l.workers, l.outgoing = map[string]*workerState{}, nil
 	l.jobs = map[jobKey]*fsm.Job{}
@@ -286,7 +288,9 @@ func (l *loop) turn() time.Duration {
 	}
 	l.flush()
 	now, mono := l.cfg.Now(), l.cfg.Mono()
-	more := l.fill(now)
+	more := l.fillFires(now)
+	more = l.fire(now) || more
+	more = l.fill(now) || more
 	more = l.raise(now) || more
 	l.wakeRates(now)
 	more = l.refill(now) || more
@@ -330,6 +334,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.timeOut(now)
 	l.actOnDead()
 	l.tendRuns(now)
+	l.actOnSchedules()
 	l.redispatch(mono)
 	l.trimUnfit()
 	l.watchBusy(now)
@@ -358,7 +363,7 @@ func (l *loop) sleep(now int64, mono time.Duration) time.Duration {
 	if l.nextLook != 0 {
 		d = min(d, max(l.nextLook-mono, 0))
 	}
-	for _, next := range []func() (int64, bool){l.due.next, l.limits.nextWake} {
+	for _, next := range []func() (int64, bool){l.due.next, l.limits.nextWake, l.fires.next} {
 		if at, ok := next(); ok {
 			d = min(d, time.Duration(max(at-now, 0))*time.Millisecond)
 		}
