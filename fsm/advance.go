@@ -125,6 +125,8 @@ func (a *apply) visit(h *heldRun, n uint32) {
 	s.visit = false
 	if s.mayFollow() && !h.stopped(n) {
 		a.decide(h, n, s)
+	} else if s.Fan != nil && s.Phase == StepBegun && s.Now == NoOutcome {
+		a.tendFan(h, n, s)
 	}
 	if s.Moving || s.Now == s.Counted {
 		return
@@ -246,6 +248,11 @@ func (a *apply) ready(h *heldRun, n uint32, s *heldStep) {
 	}
 	s.Phase = StepReady
 	a.change(h, s)
+	a.markReady(h, n)
+}
+
+// markReady puts a step among those that wait for max_parallel alone.
+func (a *apply) markReady(h *heldRun, n uint32) {
 	h.Ready++
 	h.ready = min(h.ready, n)
 	a.key = a.key.stepReady(h.Ref(), n)
@@ -273,6 +280,10 @@ func (a *apply) beginReady(h *heldRun) {
 	}
 	h.ready = n
 	s := a.step(h, n)
+	if s.Fan != nil && s.Fan.Ready {
+		a.beginItem(h, n, s)
+		return
+	}
 	a.holdBack(h, n, s)
 	if s.Fixed || h.verdict(n, &s.Step) == job.DecideBegin { // else its section is to come again
 		a.beginStep(h, s)
@@ -298,11 +309,15 @@ func (a *apply) holdBack(h *heldRun, n uint32, s *heldStep) {
 
 // beginStep makes a step's task pending, due now.
 func (a *apply) beginStep(h *heldRun, s *heldStep) {
-	old := a.taskOf(h, s)
-	t := new(Task)
-	*t = *old
 	s.Phase, s.Fixed = StepBegun, false
 	a.change(h, s)
+	a.beginTask(a.taskOf(h, s))
+}
+
+// beginTask makes a task of a run pending, due now.
+func (a *apply) beginTask(old *Task) {
+	t := new(Task)
+	*t = *old
 	policy := a.policy(t)
 	t.State, t.Ended, t.Error, t.Due = job.Pending, 0, "", a.now
 	t.QueueBy, t.EndBy, t.MaxRetries = 0, 0, policy.RetryOrDefault().Max()
@@ -356,15 +371,21 @@ func (a *apply) stepMoved(old, t *Task) {
 	if t.Dead {
 		h.Dead++
 	}
-	if old == nil {
+	if old != nil {
+		h.Counts[countedState(old.State)]--
+		if old.Dead {
+			h.Dead--
+		}
+		if h.Ready > 0 {
+			a.touch(h) // another may begin
+		}
+	}
+	switch {
+	case t.Item != 0:
+		a.itemMoved(h, old, t)
 		return
-	}
-	h.Counts[countedState(old.State)]--
-	if old.Dead {
-		h.Dead--
-	}
-	if h.Ready > 0 {
-		a.touch(h) // another may begin
+	case old == nil:
+		return
 	}
 	was, is := outcomeOf(old.State), outcomeOf(t.State)
 	if was != is {

@@ -328,6 +328,8 @@ func (a *apply) setStep(ref RunRef, name string, to job.State, why string) Resul
 	switch {
 	case t.State.Active():
 		return rejected(job.Conflict("step", "is "+t.State.String()+": cancel its task first", name))
+	case a.fannedOut(t):
+		return rejected(job.Conflict("step", "has items that have not ended: cancel them first", name))
 	case t.State == job.Success, t.State == to:
 		return rejected(job.Conflict("step", "has ended: "+t.State.String(), name))
 	}

@@ -52,8 +52,9 @@ func (c *checker) runTables() {
 		c.want(ok && run.Key == name && run.KeyExpiry == row.Expiry, "run key row %x: run %s has %q", k, run.ID, run.Key)
 	})
 	c.stepRows(tableStepOwed, func(run *Run, _ *Step) bool { return run.Owes })
-	c.stepRows(tableStepReady, func(_ *Run, s *Step) bool { return s.Phase == StepReady })
-	c.stepRows(tableStepWanted, func(_ *Run, s *Step) bool { return s.Phase == StepWanted })
+	c.stepRows(tableStepReady, func(_ *Run, s *Step) bool { return s.inReady() })
+	c.stepRows(tableStepWanted, func(_ *Run, s *Step) bool { return s.WaitsForVerdict() })
+	c.rows(tableItems, c.item)
 	for ref, n := range c.runTasks {
 		c.report("run %s: %d tasks are of it, and none of its steps", ref.ID, n)
 	}
@@ -150,7 +151,7 @@ func (c *checker) runSteps(run *Run, g *graph) {
 			continue
 		}
 		steps[n] = &s
-		tasks++
+		tasks += 1 + c.items(ref, &is, g.steps[n].Name, uint32(n), &s) //nolint:gosec // few
 		c.want(t.Run == run.ID && t.Step == g.steps[n].Name, "step %s of run %s: task %s is of step %q", g.steps[n].Name, run.ID, t.ID, t.Step)
 		c.tallyStep(&is, g, uint32(n), &s, &t)
 	}
@@ -159,7 +160,7 @@ func (c *checker) runSteps(run *Run, g *graph) {
 	if run.Act.Kind == ActDelete {
 		is.Open, is.Failed = run.Open, run.Failed
 	}
-	c.want(is.Counts == run.Counts && is.Open == run.Open && is.Failed == run.Failed && is.Dead == run.Dead && is.Ready == run.Ready,
+	c.want(is.Counts == run.Counts && is.Items == run.Items && is.Open == run.Open && is.Failed == run.Failed && is.Dead == run.Dead && is.Ready == run.Ready,
 		"run %s: counts %v open %v failed %d dead %d ready %d, the steps say %v %v %d %d %d", run.ID,
 		run.Counts, run.Open, run.Failed, run.Dead, run.Ready, is.Counts, is.Open, is.Failed, is.Dead, is.Ready)
 	c.want(!run.State.Terminal() || run.Open == [sections]uint32{}, "run %s: %v with open steps %v", run.ID, run.State, run.Open)
@@ -176,7 +177,7 @@ func (c *checker) tallyStep(run *Run, g *graph, n uint32, s *Step, t *Task) {
 	if t.Dead {
 		run.Dead++
 	}
-	if s.Phase == StepReady {
+	if s.inReady() {
 		run.Ready++
 	}
 	if s.Now != NoOutcome {
@@ -189,8 +190,8 @@ func (c *checker) tallyStep(run *Run, g *graph, n uint32, s *Step, t *Task) {
 	begun := t.State == job.Pending || t.State.Active()
 	c.want(!begun || s.Phase == StepBegun, "step %s of run %s: %v, but it has not begun", t.Step, t.Run, t.State)
 	c.want(s.Phase == StepBegun || s.Phase == StepWaits || t.State == job.Blocked, "step %s of run %s: %v in phase %d", t.Step, t.Run, t.State, s.Phase)
-	c.want((s.Phase == StepReady) == c.has(key{}.stepReady(t.RunRef(), n)), "step %s of run %s: its row among the ready differs", t.Step, t.Run)
-	c.want((s.Phase == StepWanted) == c.has(key{}.stepWanted(t.RunRef(), n)), "step %s of run %s: its row among the wanted differs", t.Step, t.Run)
+	c.want(s.inReady() == c.has(key{}.stepReady(t.RunRef(), n)), "step %s of run %s: its row among the ready differs", t.Step, t.Run)
+	c.want(s.WaitsForVerdict() == c.has(key{}.stepWanted(t.RunRef(), n)), "step %s of run %s: its row among the wanted differs", t.Step, t.Run)
 }
 
 // stepNeeds checks that a step has counted what those that it needs have had
@@ -240,4 +241,47 @@ func (s *Step) countedBy(children []uint32, n uint32) StepOutcome {
 		return s.To
 	}
 	return s.Counted
+}
+
+// items checks the tasks of a step's items, adds them to what its run counts, and
+// returns their number.
+func (c *checker) items(ref RunRef, run *Run, name string, n uint32, s *Step) int {
+	if s.Fan == nil {
+		return 0
+	}
+	f := s.Fan
+	var counts RunCounts
+	for item := uint32(1); item <= f.First+f.Made; item++ {
+		id, ok := c.r.Get(key{}.items(ref, n).u32(item))
+		if !ok || len(id) != len(job.ID{}) {
+			c.report("step %s of run %s: item %d is not there", name, ref.ID, item)
+			continue
+		}
+		t, ok := c.taskOf("item", TaskRef{ref.Namespace, job.ID(id)})
+		if !ok {
+			continue
+		}
+		c.want(t.Item == item && t.Step == name && t.Run == ref.ID, "step %s of run %s: item %d is task %s, which is item %d of %s",
+			name, ref.ID, item, t.ID, t.Item, t.Step)
+		c.want(s.Phase == StepBegun || t.State.Terminal(), "step %s of run %s: has not begun, and item %d is %v", name, ref.ID, item, t.State)
+		run.Counts[countedState(t.State)]++
+		run.Items++
+		if t.Dead {
+			run.Dead++
+		}
+		if item > f.First {
+			counts[countedState(t.State)]++
+		}
+	}
+	c.want(counts == f.Counts, "step %s of run %s: its items are %v, it has counted %v", name, ref.ID, counts, f.Counts)
+	c.want(f.Next <= f.Made && f.Made <= f.Total, "step %s of run %s: %d of %d items made, %d begun", name, ref.ID, f.Made, f.Total, f.Next)
+	return int(f.First + f.Made)
+}
+
+// item checks that the row of an item is one of its step's.
+func (c *checker) item(k, _ []byte) {
+	kr := readKey(k)
+	ref, n, item := kr.runRef(), kr.u32(), kr.u32()
+	s, ok := getRow[Step](c.r, key{}.step(ref, n))
+	c.want(ok && kr.done() && s.Fan != nil && item > 0 && item <= s.Fan.First+s.Fan.Made, "row %x: step %d of run %s has no item %d", k, n, ref.ID, item)
 }

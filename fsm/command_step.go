@@ -18,6 +18,12 @@ type StepVerdict struct {
 
 	// Payload of its task, where the step's own holds expressions.
 	Payload []byte `msgpack:"p,omitempty"`
+
+	// Of a step that fans out: how many items there are, and the payloads of the next
+	// of them, which come after those that the step has.
+	Total uint32   `msgpack:"n,omitempty"`
+	Made  uint32   `msgpack:"m,omitempty"`
+	Items [][]byte `msgpack:"i,omitempty"`
 }
 
 // Code implements Command.

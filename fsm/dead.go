@@ -48,7 +48,7 @@ func (t *Task) deadFrom() int64 { return max(t.Ended, t.KeyExpiry-DeadRetention)
 // bury decides whether a task that ends becomes a dead letter, and returns the task
 // that is to make good for it, if its policy asks for one.
 func (a *apply) bury(t *Task) (next *Task) {
-	if t.State != job.Failed && t.State != job.TimedOut {
+	if t.State != job.Failed && t.State != job.TimedOut || !t.Run.IsZero() && a.neverRan(t) {
 		return nil
 	}
 	policy := a.policy(t)
@@ -243,7 +243,12 @@ func (a *apply) replayDead(old *Task) *job.Error {
 		}
 	}
 	if !t.Run.IsZero() {
-		return a.replayStep(t)
+		if t.Item == 0 {
+			return a.replayStep(t)
+		}
+		if err := a.mayReplayItem(t); err != nil {
+			return err
+		}
 	}
 	// Nothing is written before here.
 	a.deleteDead(old)

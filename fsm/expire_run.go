@@ -45,6 +45,11 @@ func (a *apply) deleteRun(h *heldRun, budget int, r *Result) int {
 		}
 		n := h.Act.At
 		s := a.step(h, n)
+		if a.deleteItem(h, n, s, &budget) {
+			h.Act.At-- // again
+			r.Deleted++
+			continue
+		}
 		t := a.taskOf(h, s)
 		if t.Dead {
 			h.Dead--

@@ -186,8 +186,6 @@ func unbuilt(s *job.Step) *job.Error {
 	switch {
 	case s.Workflow != "":
 		return job.Invalid("workflow", "is not supported yet: name a job", s.Workflow)
-	case s.ForEach != nil:
-		return job.Invalid("for_each", "is not supported yet", "")
 	}
 	return nil
 }

@@ -68,6 +68,7 @@ type Task struct {
 	Nominal  int64  `msgpack:"6,omitempty"` // the time of the schedule that it is for
 	// FiredBy tells what made the schedule fire it.
 	FiredBy FireOrigin `msgpack:"o,omitempty"`
+	Item    uint32     `msgpack:"7,omitempty"` // of a step that fans out: the number of the item; 0: it is the step's own task
 }
 
 // Body is what never changes of a task.

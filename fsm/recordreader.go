@@ -117,6 +117,8 @@ func (r *rowReader) taskLinks(name byte, t *Task) {
 		t.Schedule = r.name()
 	case '6':
 		t.Nominal = r.int()
+	case '7':
+		t.Item = uint32(r.within(math.MaxUint32)) //nolint:gosec // bounded
 	case 'o':
 		t.FiredBy = FireOrigin(r.within(math.MaxUint8)) //nolint:gosec // bounded
 	default:

@@ -197,6 +197,7 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.str('5', t.Schedule)
 	w.int('6', t.Nominal)
 	w.uint('o', uint64(t.FiredBy))
+	w.uint('7', uint64(t.Item))
 	return w.end()
 }
 

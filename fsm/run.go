@@ -48,6 +48,7 @@ type Run struct {
 	Act     RunAct `msgpack:"a,omitempty"`
 	Owes    bool   `msgpack:"W,omitempty"` // it has rows of tableStepOwed
 	Wants   uint64 `msgpack:"J,omitempty"` // numbers the waits of its steps for a verdict
+	Items   uint32 `msgpack:"I,omitempty"` // tasks of items of its steps
 }
 
 // RunTrigger tells what started a run.
@@ -80,6 +81,7 @@ type RunAct struct {
 	At   uint32    `msgpack:"a,omitempty"` // the next step
 	Mode RerunMode `msgpack:"m,omitempty"`
 	From uint32    `msgpack:"f,omitempty"` // of a rerun: the step
+	Item uint32    `msgpack:"i,omitempty"` // of a stop: items of the step that were cancelled
 }
 
 // ActKind tells what a RunAct does.
@@ -114,6 +116,7 @@ type Step struct {
 
 	Want   uint64 `msgpack:"w,omitempty"` // of the latest wait for a verdict; see Run.Wants
 	Judged bool   `msgpack:"j,omitempty"` // a verdict was given, and what it needs is as it was then
+	Fan    *Fan   `msgpack:"F,omitempty"` // of a step that fans out, since it did for the first time
 }
 
 // StepPhase tells how far a step has come that has not ended.

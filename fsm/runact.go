@@ -21,8 +21,8 @@ func (a *apply) goOnAct(h *heldRun) bool {
 		}
 	case ActStop:
 		done = n >= h.graph.first[h.StopTo]
-		if !done {
-			a.stopStep(h, n)
+		if !done && a.stopStep(h, n) {
+			h.Act.At = n
 		}
 	default:
 		h.Act.At = n
@@ -48,8 +48,25 @@ func (a *apply) createNext(h *heldRun) {
 	}
 	h.Act.At++
 	step := h.graph.steps[n]
+	t, err := a.stepTask(h, step, step.Payload)
+	if len(step.Payload) > 0 && step.ForEach == nil && !job.HoldsExpression(step.Payload) {
+		a.putBody(t, &Body{Payload: step.Payload})
+	}
+	s := &heldStep{Step: Step{Task: t.ID}}
+	h.steps[n] = s
+	a.heldSteps++
+	a.change(h, s)
+	a.write(nil, t)
+	if err != nil {
+		a.moveStep(h, s, job.Failed, cut("it could not be made: "+err.Error()))
+	}
+}
+
+// stepTask returns a new task of a step, which is blocked. What its job refuses is an
+// error, and the task is there all the same.
+func (a *apply) stepTask(h *heldRun, step *job.Step, payload []byte) (*Task, *job.Error) {
 	t := new(Task)
-	spec := job.TaskSpec{Job: step.Job, Policy: step.Policy, Payload: step.Payload}
+	spec := job.TaskSpec{Job: step.Job, Policy: step.Policy, Payload: payload}
 	err := a.plan(h.Namespace, &spec, t)
 	if err != nil { // the job has changed since
 		*t = Task{Namespace: h.Namespace, Job: step.Job, Policy: step.Policy, Due: a.now, Created: a.now}
@@ -61,17 +78,7 @@ func (a *apply) createNext(h *heldRun) {
 		t.Policy.Priority = h.Priority
 	}
 	a.nameOwner(h, t)
-	if len(spec.Payload) > 0 && !job.HoldsExpression(spec.Payload) {
-		a.putBody(t, &Body{Payload: spec.Payload})
-	}
-	s := &heldStep{Step: Step{Task: t.ID}}
-	h.steps[n] = s
-	a.heldSteps++
-	a.change(h, s)
-	a.write(nil, t)
-	if err != nil {
-		a.moveStep(h, s, job.Failed, cut("it could not be made: "+err.Error()))
-	}
+	return t, err
 }
 
 // nameOwner gives a task the app and owner of its workflow, where its job has none.
@@ -97,15 +104,19 @@ func (a *apply) open(h *heldRun, n uint32) {
 	a.toVisit(h, n, a.step(h, n))
 }
 
-// stopStep cancels a step that has not ended.
-func (a *apply) stopStep(h *heldRun, n uint32) {
+// stopStep cancels a step that has not ended; true: there is more of it to cancel.
+func (a *apply) stopStep(h *heldRun, n uint32) bool {
 	s := a.step(h, n)
 	if s.Now != NoOutcome {
-		return
+		return false
+	}
+	if s.Fan != nil && s.Phase == StepBegun {
+		return a.stopFan(h, n, s)
 	}
 	if t := a.taskOf(h, s); !t.CancelRequested {
 		a.cancelTask(t, h.Error)
 	}
+	return false
 }
 
 // rerunStep has a step run again, where the rerun is about it.
@@ -131,6 +142,9 @@ func (a *apply) rerunStep(h *heldRun, n uint32) {
 // attempts stay, and the next ones get higher numbers and tokens.
 func (a *apply) resetStep(h *heldRun, s *heldStep) {
 	s.Fixed, s.Alone, s.Judged, s.Phase = false, false, false, StepWaits
+	if f := s.Fan; f != nil { // the tasks of its items stay, and the next ones get higher numbers
+		s.Fan = &Fan{First: f.First + f.Made}
+	}
 	a.change(h, s)
 	a.moveStep(h, s, job.Blocked, "")
 }

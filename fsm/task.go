@@ -65,7 +65,9 @@ func (a *apply) write(old, t *Task) {
 	var next *Task
 	if ended {
 		next = a.bury(t)
-		a.owe(t)
+		if t.Run.IsZero() || !a.neverRan(t) {
+			a.owe(t)
+		}
 	}
 	if t.Holds != "" && !t.State.Active() {
 		a.freeLimit(t)

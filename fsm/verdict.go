@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"cmp"
+	"fmt"
 	"strconv"
 
 	"github.com/axd-project/axd/job"
@@ -38,25 +40,62 @@ func (a *apply) stepVerdict(c *StepVerdict) Result {
 	}
 	s := a.step(h, c.Step)
 	switch {
-	case s.Phase != StepWanted || s.Want != c.Want:
+	case h.stopped(c.Step):
+		return rejected(stale("step", "begins no more, since the run is being ended", strconv.Itoa(int(c.Step))))
+	case !s.WaitsForVerdict() || s.Want != c.Want || s.Made() != c.Made:
 		return rejected(stale("want", "is not what the step waits for", strconv.FormatUint(c.Want, 10)))
-	case len(c.Payload) > job.MaxPayload:
-		return rejected(job.Invalid("payload", "must be at most "+strconv.Itoa(job.MaxPayload)+" bytes", strconv.Itoa(len(c.Payload))))
+	}
+	if err := c.check(h.graph.steps[c.Step]); err != nil {
+		return rejected(err)
 	}
 	// Nothing is written before here.
 	a.holdBack(h, c.Step, s)
 	s.Judged = true
 	switch {
+	case s.making() && (c.Fail != "" || c.Skip != "" || c.Total != s.Fan.Total):
+		a.stopMaking(h, c.Step, s, cmp.Or(c.Fail, c.Skip, "its items have changed while they were made"))
+	case s.making():
+		a.key = a.key.stepWanted(h.Ref(), c.Step)
+		a.delete(a.key)
+		a.fanOut(h, c, s)
 	case c.Fail != "":
 		a.moveStep(h, s, job.Failed, cut(c.Fail))
 	case c.Skip != "":
 		a.moveStep(h, s, job.Skipped, cut(c.Skip))
+	case h.graph.steps[c.Step].ForEach != nil:
+		a.fanOut(h, c, s)
 	default:
 		a.beginJudged(h, c, s)
 	}
 	a.touch(h)
 	a.advance()
 	return Result{Run: new(h.Run)}
+}
+
+// Made is how many items a step has that waits for more of them.
+func (s *Step) Made() uint32 {
+	if s.making() {
+		return s.Fan.Made
+	}
+	return 0
+}
+
+// check refuses a verdict that can't be one of the step's.
+func (c *StepVerdict) check(s *job.Step) *job.Error {
+	fan := s.ForEach != nil && c.Fail == "" && c.Skip == ""
+	left := int(c.Total) - int(c.Made)
+	switch {
+	case len(c.Items) > MaxItemsPart, len(c.Items) > 0 && !fan, fan && (left < len(c.Items) || left > 0 && len(c.Items) == 0):
+		return job.Invalid("items", fmt.Sprintf("must be the next of %d, at most %d", c.Total, MaxItemsPart), strconv.Itoa(len(c.Items)))
+	case len(c.Payload) > job.MaxPayload:
+		return job.Invalid("payload", "must be at most "+strconv.Itoa(job.MaxPayload)+" bytes", strconv.Itoa(len(c.Payload)))
+	}
+	for _, payload := range c.Items {
+		if len(payload) > job.MaxPayload {
+			return job.Invalid("items", "must be at most "+strconv.Itoa(job.MaxPayload)+" bytes each", strconv.Itoa(len(payload)))
+		}
+	}
+	return nil
 }
 
 // beginJudged begins a step with what was computed for it.

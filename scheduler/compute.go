@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/internal/expression"
@@ -18,6 +19,11 @@ type computer struct {
 
 	run    fsm.RunRef
 	params any
+
+	// The items of the step that was looked at last, whose tasks are made part by part.
+	listOf  fsm.WantedStep
+	listFor uint64 // Step.Want
+	list    []any
 }
 
 type flowKey struct {
@@ -77,7 +83,7 @@ func (c *computer) verdict(r fsm.Reader, w fsm.WantedStep) (fsm.StepVerdict, boo
 	}
 	step, ok := fsm.GetStep(r, w.Run, w.Number)
 	f := c.flow(r, &run)
-	if !ok || step.Phase != fsm.StepWanted || f == nil || int(w.Number) >= len(f.steps) {
+	if !ok || !step.WaitsForVerdict() || f == nil || int(w.Number) >= len(f.steps) {
 		return v, false
 	}
 	v.Want = step.Want
@@ -91,34 +97,99 @@ func (c *computer) verdict(r fsm.Reader, w fsm.WantedStep) (fsm.StepVerdict, boo
 		v.Fail = err.Error()
 		return v, true
 	}
-	c.judge(&v, f.steps[w.Number], made.step, env)
+	s := f.steps[w.Number]
+	if step.Phase == fsm.StepWanted && !when(&v, s, made.step, env) {
+		return v, true
+	}
+	if s.ForEach != nil {
+		c.fanOut(&v, w, &step, s.ForEach, made.step, env)
+		return v, true
+	}
+	if made.step.Payload == nil || !job.HoldsExpression(s.Payload) {
+		return v, true
+	}
+	if v.Payload, err = payloadOf(made.step, env); err != nil {
+		v.Fail = err.Error()
+	}
 	return v, true
 }
 
-// judge fills in a verdict by what a step says.
-func (c *computer) judge(v *fsm.StepVerdict, s *job.Step, made *expression.Step, env expression.Env) {
-	if made.When != nil {
-		switch is, err := made.When.EvalBool(env); {
-		case err != nil:
-			v.Fail = fmt.Sprintf("when: %v (of %s)", err, job.Shorten(s.When))
-			return
-		case !is:
-			v.Skip = "when is false: " + job.Shorten(s.When)
-			return
-		}
+// when computes whether a step runs at all; false: the verdict says why not.
+func when(v *fsm.StepVerdict, s *job.Step, made *expression.Step, env expression.Env) bool {
+	if made.When == nil {
+		return true
 	}
-	if made.Payload == nil || !job.HoldsExpression(s.Payload) {
-		return
+	switch is, err := made.When.EvalBool(env); {
+	case err != nil:
+		v.Fail = fmt.Sprintf("when: %v (of %s)", err, job.Shorten(s.When))
+	case !is:
+		v.Skip = "when is false: " + job.Shorten(s.When)
+	default:
+		return true
 	}
+	return false
+}
+
+func payloadOf(made *expression.Step, env expression.Env) ([]byte, error) {
 	payload, err := made.Payload.Render(env)
 	switch {
 	case err != nil:
-		v.Fail = "payload: " + err.Error()
+		return nil, fmt.Errorf("payload: %w", err)
 	case len(payload) > job.MaxPayload:
-		v.Fail = fmt.Sprintf("payload: is %d bytes long once it is computed, more than %d", len(payload), job.MaxPayload)
-	default:
-		v.Payload = payload
+		return nil, fmt.Errorf("payload: is %d bytes long once it is computed, more than %d", len(payload), job.MaxPayload)
 	}
+	return payload, nil
+}
+
+// The bounds of the items that one verdict hands in.
+const (
+	maxItemsBytes = 256 << 10
+	maxItemsTime  = 300 * time.Millisecond
+)
+
+// fanOut computes the next items of a step.
+func (c *computer) fanOut(v *fsm.StepVerdict, w fsm.WantedStep, step *fsm.Step, f *job.ForEach, made *expression.Step, env expression.Env) {
+	if c.listOf != w || c.listFor != step.Want {
+		list, err := made.List, error(nil)
+		if made.Items != nil {
+			list, err = made.Items.EvalList(env)
+		}
+		switch {
+		case err != nil:
+			v.Fail = fmt.Sprintf("for_each.items: %v (of %s)", err, job.Shorten(made.Items.String()))
+			return
+		case len(list) > f.MaxOrDefault():
+			v.Fail = fmt.Sprintf("for_each.items: are %d, more than max, %d", len(list), f.MaxOrDefault())
+			return
+		}
+		c.listOf, c.listFor, c.list = w, step.Want, list
+	}
+	v.Total, v.Made = uint32(len(c.list)), step.Made() //nolint:gosec // at most job.MaxRunTasks
+	size, begin := 0, time.Now()
+	for i := int(v.Made); i < len(c.list) && len(v.Items) < fsm.MaxItemsPart; i++ {
+		payload, err := itemPayload(made, env, c.list[i], i)
+		if err != nil {
+			v.Fail, v.Items = fmt.Sprintf("item %d: %v", i+1, err), nil
+			return
+		}
+		if size += len(payload); len(v.Items) > 0 && (size > maxItemsBytes || time.Since(begin) > maxItemsTime) {
+			return
+		}
+		v.Items = append(v.Items, payload)
+	}
+}
+
+// itemPayload is the payload of an item's task: what the step says, or else the item.
+func itemPayload(made *expression.Step, env expression.Env, item any, index int) ([]byte, error) {
+	if made.Payload == nil {
+		payload, err := expression.ToJSON(item)
+		if err == nil && len(payload) > job.MaxPayload {
+			err = fmt.Errorf("is %d bytes long, more than %d", len(payload), job.MaxPayload)
+		}
+		return payload, err
+	}
+	env[expression.RootItem], env[expression.RootIndex] = item, index
+	return payloadOf(made, env)
 }
 
 // env is what the expressions of a step may read.
@@ -176,8 +247,34 @@ func readStep(r fsm.Reader, run *fsm.Run, n uint32) (v map[string]any, size int,
 	if t.ExitCode != nil {
 		v[expression.StepExitCode] = *t.ExitCode
 	}
-	v[expression.StepOutput], size, err = outputOf(r, &t)
+	if step.Fan != nil {
+		v[expression.StepOutput], size, err = outputsOf(r, run.Ref(), n, &step)
+	} else {
+		v[expression.StepOutput], size, err = outputOf(r, &t)
+	}
 	return v, size, err
+}
+
+// outputsOf are those of a step's items, in their order.
+func outputsOf(r fsm.Reader, run fsm.RunRef, n uint32, step *fsm.Step) (list []any, size int, err error) {
+	const page = 500
+	list = make([]any, 0, step.Fan.Made)
+	for {
+		_, tasks := fsm.Items(r, run, n, step, uint32(len(list)), page) //nolint:gosec // at most job.MaxRunTasks
+		for i := range tasks {
+			v, bytes, err := outputOf(r, &tasks[i])
+			if size += bytes; err == nil && size > maxRunOutput {
+				err = fmt.Errorf("the outputs of its items are more than %d bytes long", maxRunOutput)
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			list = append(list, v)
+		}
+		if len(tasks) < page {
+			return list, size, nil
+		}
+	}
 }
 
 // outputOf is what the last attempt of a task that succeeded has returned: the value

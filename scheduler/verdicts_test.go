@@ -164,3 +164,59 @@ func TestVerdictsAreProposedAgain(t *testing.T) {
 		}
 	})
 }
+
+const fanned = `
+params: [{name: n, type: int, default: 150}]
+steps:
+- {name: list, job: work}
+- {name: each, job: work, needs: [list], for_each: {items: '${{ 1..params.n }}', parallel: 20}, payload: {item: "${{ item * 10 }}", at: "${{ index }} of ${{ len(steps.list.output) }}"}}
+- {name: plain, job: work, for_each: {items: [{a: 9007199254740993}, b]}}
+- {name: sum, job: work, needs: [each, plain], payload: "${{ sum(steps.each.output) }} ${{ steps.each.output[149] }} ${{ steps.plain.output }}"}
+- {name: many, job: work, needs: [list], for_each: {items: '${{ steps.list.output }}', max: 1}}
+- {name: nolist, job: work, needs: [list], for_each: {items: '${{ steps.list.output[0] }}'}}
+- {name: late, job: work, needs: [list], for_each: {items: '${{ steps.list.output }}'}, payload: "${{ [1][index] }}"}
+`
+
+// A list becomes tasks, made part by part, and their outputs a list again.
+func TestStepsFanOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 100, 100*time.Millisecond)
+		most := 0
+		w.returns = func(t *fsm.Task) string {
+			most = max(most, 100-w.free())
+			r, release := c.Read()
+			defer release()
+			body, _ := fsm.BodyOf(r, t)
+			return map[string]string{"list": `["x", "y"]`, "each": fmt.Sprint(t.Item), "plain": string(body.Payload)}[t.Step]
+		}
+		w.mustConnect()
+		c.flowOf("w", fanned)
+		ref := c.startFlow("w", "")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		const want = `list success  
+each success  
+plain success  
+sum success "11325 150 [{\"a\":9007199254740993},\"b\"]" 
+many failed  for_each.items: are 2, more than max, 1
+nolist failed  for_each.items: must be a list, not a string (of "steps.list.output[0]")
+late failed  item 2: payload: column 4: index out of range: 1 (array length is 1)
+`
+		if got := c.shown(ref); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		r, release := c.Read()
+		step, _ := fsm.GetStep(r, ref, 1)
+		_, tasks := fsm.Items(r, ref, 1, &step, 148, 10)
+		body, _ := fsm.BodyOf(r, &tasks[1])
+		release()
+		if len(tasks) != 2 || string(body.Payload) != `{"at":"149 of 2","item":1500}` {
+			t.Errorf("%d tasks, the last has %s", len(tasks), body.Payload)
+		}
+		if most > 25 {
+			t.Errorf("%d at once", most)
+		}
+		c.check()
+	})
+}

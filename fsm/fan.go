@@ -1,0 +1,326 @@
+package fsm
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/axd-project/axd/job"
+)
+
+// A step that fans out is one task for each item of a list. The step's own task
+// stands for all of them: it is never given to a worker, is blocked until the last
+// of them has ended, and then ends by what has become of them. The leader computes
+// the items and their payloads, and hands them in part by part.
+
+// tableItems: namespace, run, number of the step (4), number of the item (4) → task
+// (16). Numbers go on when the step runs again, so those of an earlier time stay
+// until the run is deleted.
+const tableItems byte = 0x60
+
+func (k key) items(r RunRef, n uint32) key { return k.table(tableItems).runRef(r).u32(n) }
+
+// MaxItemsPart is how many items one StepVerdict may hand in.
+const MaxItemsPart = 64
+
+// Fan is what a step knows of its items. They are numbered from First+1 on.
+type Fan struct {
+	First uint32 `msgpack:"f,omitempty"` // items of earlier times
+	Total uint32 `msgpack:"t,omitempty"`
+	Made  uint32 `msgpack:"m,omitempty"` // whose tasks there are
+	Next  uint32 `msgpack:"n,omitempty"` // that have begun, or have ended without
+	Ready bool   `msgpack:"r,omitempty"` // it has a row in tableStepReady: the next waits for the run's max_parallel
+	// Counts are its tasks by countedState.
+	Counts RunCounts `msgpack:"c"`
+	Broken string    `msgpack:"b,omitempty"` // why not all were made
+}
+
+func (f *Fan) ended() uint32 {
+	return f.Made - f.Counts[job.Blocked] - f.Counts[job.Pending]
+}
+
+// making reports whether the step waits for more of its items.
+func (s *Step) making() bool {
+	return s.Fan != nil && s.Phase == StepBegun && s.Fan.Made < s.Fan.Total
+}
+
+// WaitsForVerdict reports whether the step has a row in tableStepWanted.
+func (s *Step) WaitsForVerdict() bool { return s.Phase == StepWanted || s.making() }
+
+// fanOut makes the tasks of a part of a step's items.
+func (a *apply) fanOut(h *heldRun, c *StepVerdict, s *heldStep) {
+	f := s.Fan
+	if s.Phase != StepBegun { // the first part
+		if room := job.MaxRunTasks - h.Steps - int(h.Items); int(c.Total) > room {
+			a.moveStep(h, s, job.Failed, fmt.Sprintf("its for_each has %d items, and the run may have only %d more of its %d tasks",
+				c.Total, max(room, 0), job.MaxRunTasks))
+			return
+		}
+		f = &Fan{Total: c.Total}
+		if s.Fan != nil {
+			f.First = s.Fan.First + s.Fan.Made
+		}
+		s.Fan, s.Phase = f, StepBegun
+	}
+	a.change(h, s)
+	for _, payload := range c.Items {
+		f.Made++
+		h.Items++
+		if err := a.makeItem(h, c.Step, f.First+f.Made, payload); err != nil {
+			f.Broken = fmt.Sprintf("item %d could not be made: %v", f.Made, err)
+			break
+		}
+	}
+	if f.Broken != "" {
+		f.Total = f.Made
+	}
+	if s.making() {
+		a.key = a.key.stepWanted(h.Ref(), c.Step)
+		a.set(a.key, nil)
+		a.event(Event{Kind: EventStepWanted, Run: new(h.Run)})
+	}
+	a.toVisit(h, c.Step, s)
+}
+
+// makeItem makes the task of one item.
+func (a *apply) makeItem(h *heldRun, n, item uint32, payload []byte) *job.Error {
+	t, err := a.stepTask(h, h.graph.steps[n], payload)
+	t.Item = item
+	if len(payload) > 0 {
+		a.putBody(t, &Body{Payload: payload})
+	}
+	a.key = a.key.items(h.Ref(), n).u32(item)
+	a.set(a.key, t.ID[:])
+	a.write(nil, t)
+	if err != nil {
+		ended := new(Task)
+		*ended = *t
+		ended.end(job.Failed, a.now)
+		ended.Error = cut("it could not be made: " + err.Error())
+		a.write(t, ended)
+	}
+	return err
+}
+
+// stopMaking ends the wait for further items.
+func (a *apply) stopMaking(h *heldRun, n uint32, s *heldStep, why string) {
+	if !s.making() {
+		return
+	}
+	a.key = a.key.stepWanted(h.Ref(), n)
+	a.delete(a.key)
+	s.Fan.Total, s.Fan.Broken = s.Fan.Made, cut(why)
+	a.change(h, s)
+	a.toVisit(h, n, s)
+}
+
+// tendFan begins the next item of a step, or ends it with the last.
+func (a *apply) tendFan(h *heldRun, n uint32, s *heldStep) {
+	f := s.Fan
+	limit := h.graph.steps[n].ForEach.Parallel
+	switch {
+	case h.stopped(n):
+	case f.Next < f.Made && (limit == 0 || int(f.Counts[job.Pending]) < limit):
+		a.beginItem(h, n, s)
+		return
+	}
+	if f.Made < f.Total || f.ended() < f.Made {
+		return
+	}
+	a.notReady(h, n, s)
+	state, why := f.outcome()
+	if state == job.Cancelled && h.Error != "" {
+		why = h.Error
+	}
+	a.moveStep(h, s, state, why)
+}
+
+// beginItem begins the next item, or has it wait for max_parallel.
+func (a *apply) beginItem(h *heldRun, n uint32, s *heldStep) {
+	f := s.Fan
+	if !a.mayBegin(h) {
+		if !f.Ready {
+			f.Ready = true
+			a.markReady(h, n)
+			a.change(h, s)
+		}
+		return
+	}
+	a.notReady(h, n, s)
+	f.Next++
+	a.change(h, s)
+	if t := a.itemTask(h, n, f.First+f.Next); t.State == job.Blocked { // else it was cancelled
+		a.beginTask(t)
+	}
+	a.toVisit(h, n, s)
+}
+
+// notReady takes a step out of those whose next item waits for max_parallel.
+func (a *apply) notReady(h *heldRun, n uint32, s *heldStep) {
+	if s.Fan == nil || !s.Fan.Ready {
+		return
+	}
+	s.Fan.Ready = false
+	h.Ready--
+	a.key = a.key.stepReady(h.Ref(), n)
+	a.delete(a.key)
+	a.change(h, s)
+}
+
+// outcome is what becomes of a step by its items: all must have succeeded.
+func (f *Fan) outcome() (job.State, string) {
+	failed, timedOut, cancelled := f.Counts[job.Failed], f.Counts[job.TimedOut], f.Counts[job.Cancelled]
+	switch {
+	case f.Broken != "":
+		return job.Failed, f.Broken
+	case failed+timedOut > 0:
+		why := fmt.Sprintf("%d of %d items failed", failed+timedOut, f.Made)
+		if cancelled > 0 {
+			why += fmt.Sprintf(", and %d were cancelled", cancelled)
+		}
+		return job.Failed, why
+	case cancelled > 0:
+		return job.Cancelled, fmt.Sprintf("%d of %d items were cancelled", cancelled, f.Made)
+	}
+	return job.Success, ""
+}
+
+// itemMoved tells a step that the task of one of its items has changed.
+func (a *apply) itemMoved(h *heldRun, old, t *Task) {
+	n := h.graph.number[t.Step]
+	s := a.step(h, n)
+	f := s.Fan
+	if t.Item <= f.First {
+		return // of an earlier time
+	}
+	a.change(h, s)
+	if old != nil {
+		f.Counts[countedState(old.State)]--
+	}
+	f.Counts[countedState(t.State)]++
+	if old == nil || old.State == t.State {
+		return
+	}
+	if s.Now != NoOutcome && !t.State.Terminal() { // a dead letter was replayed
+		a.moveStep(h, s, job.Blocked, "")
+	}
+	a.toVisit(h, n, s)
+}
+
+// stopFan cancels the next item of a step; false: there is none, and the step ends
+// with them.
+func (a *apply) stopFan(h *heldRun, n uint32, s *heldStep) bool {
+	a.stopMaking(h, n, s, "")
+	f := s.Fan
+	if h.Act.Item >= f.Made {
+		h.Act.Item = 0
+		a.toVisit(h, n, s)
+		return false
+	}
+	h.Act.Item++
+	if t := a.itemTask(h, n, f.First+h.Act.Item); !t.State.Terminal() && !t.CancelRequested {
+		a.cancelTask(t, h.Error)
+	}
+	return true
+}
+
+// mayReplayItem lets the dead letter of an item run again, but for one of an earlier time.
+func (a *apply) mayReplayItem(t *Task) *job.Error {
+	h, err := a.settledRun(t.RunRef())
+	if err != nil {
+		return err
+	}
+	if s := a.step(h, h.graph.number[t.Step]); s.Phase != StepBegun || t.Item <= s.Fan.First {
+		return job.Conflict("task", "is an item of a step that has been rerun since", t.Step)
+	}
+	h.Touched = true
+	return nil
+}
+
+func (a *apply) itemTask(h *heldRun, n, item uint32) *Task {
+	a.key = a.key.items(h.Ref(), n).u32(item)
+	b, ok := a.tx.Get(a.key)
+	if !ok || len(b) != len(job.ID{}) {
+		damaged(a.key)
+	}
+	ref := TaskRef{h.Namespace, job.ID(b)}
+	t, ok := a.task(ref)
+	if !ok {
+		panic("fsm: the state is damaged: item " + strconv.Itoa(int(item)) + " of a step of run " + h.ID.String() + " is gone")
+	}
+	return t
+}
+
+// deleteItem deletes the last task of a step's items; false: none is left.
+func (a *apply) deleteItem(h *heldRun, n uint32, s *heldStep, budget *int) bool {
+	f := s.Fan
+	if f == nil || f.First+f.Made == 0 {
+		return false
+	}
+	last := f.First + f.Made
+	t := a.itemTask(h, n, last)
+	if t.Dead {
+		h.Dead--
+	}
+	*budget -= a.deleteTask(t) + 1
+	h.Counts[countedState(t.State)]--
+	if f.Made > 0 {
+		f.Counts[countedState(t.State)]--
+		f.Made--
+		f.Total, f.Next = f.Made, min(f.Next, f.Made)
+	} else {
+		f.First--
+	}
+	h.Items--
+	a.key = a.key.items(h.Ref(), n).u32(last)
+	a.delete(a.key)
+	a.change(h, s)
+	return true
+}
+
+// inReady reports whether the step has a row in tableStepReady.
+func (s *Step) inReady() bool { return s.Phase == StepReady || s.Fan != nil && s.Fan.Ready }
+
+// neverRan reports whether a task of a run is one of a step that was not given to a
+// worker: since what it needs could not be computed, or since others run in its place.
+// It owes no callback, and is no dead letter.
+func (a *apply) neverRan(t *Task) bool {
+	h, ok := a.heldRun(t.RunRef())
+	if !ok || t.Item != 0 {
+		return false
+	}
+	n := h.graph.number[t.Step]
+	return h.graph.computed[n] && (a.step(h, n).Phase != StepBegun || h.graph.steps[n].ForEach != nil)
+}
+
+// fannedOut reports whether the task is a step's whose items are at work.
+func (a *apply) fannedOut(t *Task) bool {
+	if t.Run.IsZero() || t.Item != 0 || t.State != job.Blocked {
+		return false
+	}
+	h, ok := a.heldRun(t.RunRef())
+	if !ok {
+		return false
+	}
+	s := a.step(h, h.graph.number[t.Step])
+	return s.Fan != nil && s.Phase == StepBegun
+}
+
+// Items reads the numbers and tasks of a step's items, those of its latest time
+// alone, after a number.
+func Items(r Reader, run RunRef, n uint32, s *Step, after uint32, limit int) (numbers []uint32, tasks []Task) {
+	if s.Fan == nil {
+		return nil, nil
+	}
+	p := key{}.items(run, n)
+	var ids []job.ID
+	r.Ascend(key{}.items(run, n).u32(s.Fan.First+after+1), prefixEnd(p), func(k, v []byte) bool {
+		kr := keyReader{rest: k[len(p):]}
+		numbers, ids = append(numbers, kr.u32()-s.Fan.First), append(ids, job.ID(v))
+		return len(ids) < limit
+	})
+	for _, id := range ids {
+		t, _ := GetTask(r, TaskRef{run.Namespace, id})
+		tasks = append(tasks, t)
+	}
+	return numbers, tasks
+}
