@@ -9,8 +9,8 @@ func (a *apply) cancel(c *Cancel) Result {
 		return rejected(job.NotFound("task", c.Ref.ID.String()))
 	case old.State.Terminal():
 		return rejected(job.Conflict("task", "has ended: "+old.State.String(), c.Ref.ID.String()))
-	case a.fannedOut(old):
-		return rejected(job.Conflict("state", "is a step that has fanned out: cancel the tasks of its items, or the run", old.Step))
+	case a.standsIn(old):
+		return rejected(job.Conflict("state", "is a step that others are at work for: cancel the tasks of its items, or the run", old.Step))
 	case old.CancelRequested:
 		return Result{Task: old}
 	}

@@ -103,8 +103,10 @@ func (a *apply) startRun(namespace, workflow string, params []byte, trigger RunT
 	if invalid != nil {
 		return nil, invalid
 	}
-	if err := a.withinQuota(namespace); err != nil {
-		return nil, err
+	if trigger.Kind != childKind { // what goes on has been let in
+		if err := a.withinQuota(namespace); err != nil {
+			return nil, err
+		}
 	}
 	h := &heldRun{graph: g, steps: map[uint32]*heldStep{}, owed: map[uint32]bool{}}
 	h.Run = Run{
@@ -328,8 +330,8 @@ func (a *apply) setStep(ref RunRef, name string, to job.State, why string) Resul
 	switch {
 	case t.State.Active():
 		return rejected(job.Conflict("step", "is "+t.State.String()+": cancel its task first", name))
-	case a.fannedOut(t):
-		return rejected(job.Conflict("step", "has items that have not ended: cancel them first", name))
+	case a.standsIn(t):
+		return rejected(job.Conflict("step", "is at work: cancel the tasks of its items, or its run, first", name))
 	case t.State == job.Success, t.State == to:
 		return rejected(job.Conflict("step", "has ended: "+t.State.String(), name))
 	}

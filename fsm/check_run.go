@@ -183,6 +183,11 @@ func (c *checker) tallyStep(run *Run, g *graph, n uint32, s *Step, t *Task) {
 	if s.Now != NoOutcome {
 		run.Open[g.section(n)]--
 	}
+	if !s.Child.IsZero() && s.Phase == StepBegun && s.Now == NoOutcome {
+		child, ok := GetRun(c.r, RunRef{t.Namespace, s.Child})
+		c.want(ok && !child.State.Terminal() && child.Trigger.Run == t.Run && child.Trigger.Step == t.Step,
+			"step %s of run %s: is run %s, which is %v, and a step of %s", t.Step, t.Run, s.Child, child.State, child.Trigger.Run)
+	}
 	if s.Now.failed() && !g.steps[n].AllowFailure {
 		run.Failed++
 	}

@@ -19,6 +19,9 @@ type StepVerdict struct {
 	// Payload of its task, where the step's own holds expressions.
 	Payload []byte `msgpack:"p,omitempty"`
 
+	// Params are those of the run that the step is, a JSON object.
+	Params []byte `msgpack:"P,omitempty"`
+
 	// Of a step that fans out: how many items there are, and the payloads of the next
 	// of them, which come after those that the step has.
 	Total uint32   `msgpack:"n,omitempty"`

@@ -289,20 +289,16 @@ func (a *apply) neverRan(t *Task) bool {
 		return false
 	}
 	n := h.graph.number[t.Step]
-	return h.graph.computed[n] && (a.step(h, n).Phase != StepBegun || h.graph.steps[n].ForEach != nil)
+	return h.graph.computed[n] && (a.step(h, n).Phase != StepBegun || h.graph.steps[n].ForEach != nil || h.graph.steps[n].Workflow != "")
 }
 
-// fannedOut reports whether the task is a step's whose items are at work.
-func (a *apply) fannedOut(t *Task) bool {
+// standsIn reports whether a task is that of a step for which others are at work.
+func (a *apply) standsIn(t *Task) bool {
 	if t.Run.IsZero() || t.Item != 0 || t.State != job.Blocked {
 		return false
 	}
 	h, ok := a.heldRun(t.RunRef())
-	if !ok {
-		return false
-	}
-	s := a.step(h, h.graph.number[t.Step])
-	return s.Fan != nil && s.Phase == StepBegun
+	return ok && a.step(h, h.graph.number[t.Step]).Phase == StepBegun
 }
 
 // Items reads the numbers and tasks of a step's items, those of its latest time

@@ -3,6 +3,7 @@ package fsm
 import (
 	"container/heap"
 	"fmt"
+	"slices"
 
 	"github.com/axd-project/axd/job"
 )
@@ -18,6 +19,7 @@ type graph struct {
 	computed []bool               // a step needs a verdict of the leader
 	first    [sections + 1]uint32 // of each section, and the end
 	jobs     []string             // that its steps name, each once
+	subs     []string             // workflows, likewise
 }
 
 // The sections of a run, in the order in which they begin.
@@ -56,6 +58,9 @@ func newGraph(spec *job.WorkflowSpec) *graph {
 			p := g.number[name]
 			g.parents[i] = append(g.parents[i], p)
 			g.children[p] = append(g.children[p], uint32(i))
+		}
+		if s.Workflow != "" && !slices.Contains(g.subs, s.Workflow) {
+			g.subs = append(g.subs, s.Workflow)
 		}
 		if s.Job != "" && !jobs[s.Job] {
 			jobs[s.Job] = true
@@ -166,8 +171,8 @@ func (a *apply) graph(namespace, name string, version uint64) *graph {
 	return g
 }
 
-// validWorkflow checks a definition, and that the jobs it names exist.
-func (a *apply) validWorkflow(namespace string, spec *job.WorkflowSpec) *job.Error {
+// validWorkflow checks a definition, and that what it names exists.
+func (a *apply) validWorkflow(namespace, name string, spec *job.WorkflowSpec) *job.Error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -178,21 +183,15 @@ func (a *apply) validWorkflow(namespace string, spec *job.WorkflowSpec) *job.Err
 			}
 		}
 	}
-	return nil
-}
-
-// unbuilt refuses what runs can't do yet.
-func unbuilt(s *job.Step) *job.Error {
-	switch {
-	case s.Workflow != "":
-		return job.Invalid("workflow", "is not supported yet: name a job", s.Workflow)
-	}
-	return nil
+	return a.validSubs(namespace, name, spec)
 }
 
 func (a *apply) validStep(namespace string, s *job.Step) *job.Error {
-	if err := unbuilt(s); err != nil {
-		return err
+	switch {
+	case s.Workflow != "" && s.ForEach != nil:
+		return job.Invalid("for_each", "must be of a step with a job: give the workflow the list, and fan out in it", s.Workflow)
+	case s.Workflow != "":
+		return nil // see validSubs
 	}
 	j, ok := a.job(namespace, s.Job)
 	if !ok {

@@ -49,6 +49,7 @@ type Run struct {
 	Owes    bool   `msgpack:"W,omitempty"` // it has rows of tableStepOwed
 	Wants   uint64 `msgpack:"J,omitempty"` // numbers the waits of its steps for a verdict
 	Items   uint32 `msgpack:"I,omitempty"` // tasks of items of its steps
+	Depth   uint32 `msgpack:"D,omitempty"` // how many runs it is within
 }
 
 // RunTrigger tells what started a run.
@@ -117,6 +118,7 @@ type Step struct {
 	Want   uint64 `msgpack:"w,omitempty"` // of the latest wait for a verdict; see Run.Wants
 	Judged bool   `msgpack:"j,omitempty"` // a verdict was given, and what it needs is as it was then
 	Fan    *Fan   `msgpack:"F,omitempty"` // of a step that fans out, since it did for the first time
+	Child  job.ID `msgpack:"C"`           // the run that it is; zero: none, or it has not begun
 }
 
 // StepPhase tells how far a step has come that has not ended.

@@ -67,8 +67,11 @@ func (a *apply) createNext(h *heldRun) {
 func (a *apply) stepTask(h *heldRun, step *job.Step, payload []byte) (*Task, *job.Error) {
 	t := new(Task)
 	spec := job.TaskSpec{Job: step.Job, Policy: step.Policy, Payload: payload}
-	err := a.plan(h.Namespace, &spec, t)
-	if err != nil { // the job has changed since
+	var err *job.Error
+	if step.Workflow == "" {
+		err = a.plan(h.Namespace, &spec, t)
+	}
+	if step.Workflow != "" || err != nil { // the job has changed since
 		*t = Task{Namespace: h.Namespace, Job: step.Job, Policy: step.Policy, Due: a.now, Created: a.now}
 		t.Policy.Priority = step.PriorityOrDefault()
 	}
@@ -113,6 +116,10 @@ func (a *apply) stopStep(h *heldRun, n uint32) bool {
 	if s.Fan != nil && s.Phase == StepBegun {
 		return a.stopFan(h, n, s)
 	}
+	if !s.Child.IsZero() && s.Phase == StepBegun {
+		a.stopChild(h, s)
+		return false
+	}
 	if t := a.taskOf(h, s); !t.CancelRequested {
 		a.cancelTask(t, h.Error)
 	}
@@ -142,6 +149,7 @@ func (a *apply) rerunStep(h *heldRun, n uint32) {
 // attempts stay, and the next ones get higher numbers and tokens.
 func (a *apply) resetStep(h *heldRun, s *heldStep) {
 	s.Fixed, s.Alone, s.Judged, s.Phase = false, false, false, StepWaits
+	s.Child = job.ID{}
 	if f := s.Fan; f != nil { // the tasks of its items stay, and the next ones get higher numbers
 		s.Fan = &Fan{First: f.First + f.Made}
 	}
@@ -181,6 +189,7 @@ func (a *apply) endRun(h *heldRun) {
 	}
 	h.Ended, h.EndBy = a.now, 0
 	a.event(Event{Kind: EventRunEnded, Run: new(h.Run)})
+	a.childEnded(h)
 }
 
 // reopen notes that a step of a section is open again.

@@ -64,6 +64,8 @@ func (a *apply) stepVerdict(c *StepVerdict) Result {
 		a.moveStep(h, s, job.Skipped, cut(c.Skip))
 	case h.graph.steps[c.Step].ForEach != nil:
 		a.fanOut(h, c, s)
+	case h.graph.steps[c.Step].Workflow != "":
+		a.startChild(h, c, s)
 	default:
 		a.beginJudged(h, c, s)
 	}

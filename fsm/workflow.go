@@ -101,7 +101,7 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 	if err := checkNames(c.Namespace, "name", c.Name); err != nil {
 		return rejected(err)
 	}
-	if err := a.validWorkflow(c.Namespace, &c.Spec); err != nil {
+	if err := a.validWorkflow(c.Namespace, c.Name, &c.Spec); err != nil {
 		return rejected(err)
 	}
 	row := workflowRow{Created: a.now, Spec: c.Spec}

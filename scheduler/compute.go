@@ -105,6 +105,12 @@ func (c *computer) verdict(r fsm.Reader, w fsm.WantedStep) (fsm.StepVerdict, boo
 		c.fanOut(&v, w, &step, s.ForEach, made.step, env)
 		return v, true
 	}
+	if s.Workflow != "" {
+		if v.Params, err = paramsOf(made.step, env); err != nil {
+			v.Fail = err.Error()
+		}
+		return v, true
+	}
 	if made.step.Payload == nil || !job.HoldsExpression(s.Payload) {
 		return v, true
 	}
@@ -139,6 +145,29 @@ func payloadOf(made *expression.Step, env expression.Env) ([]byte, error) {
 		return nil, fmt.Errorf("payload: is %d bytes long once it is computed, more than %d", len(payload), job.MaxPayload)
 	}
 	return payload, nil
+}
+
+// paramsOf are those of the run that a step is.
+func paramsOf(made *expression.Step, env expression.Env) ([]byte, error) {
+	if len(made.Params) == 0 {
+		return nil, nil
+	}
+	params := make(map[string]json.RawMessage, len(made.Params))
+	for name, t := range made.Params {
+		v, err := t.Render(env)
+		if err != nil {
+			return nil, fmt.Errorf("params.%s: %w", name, err)
+		}
+		params[name] = v
+	}
+	b, err := json.Marshal(params)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("params: %w", err)
+	case len(b) > job.MaxParamBytes:
+		return nil, fmt.Errorf("params: are %d bytes long once they are computed, more than %d", len(b), job.MaxParamBytes)
+	}
+	return b, nil
 }
 
 // The bounds of the items that one verdict hands in.

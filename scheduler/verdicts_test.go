@@ -220,3 +220,39 @@ late failed  item 2: payload: column 4: index out of range: 1 (array length is 1
 		c.check()
 	})
 }
+
+// A step that is a workflow is given parameters, and ends with its run.
+func TestStepsAreWorkflows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 100, 100*time.Millisecond)
+		w.returns = func(*fsm.Task) string { return `{"day": "mon"}` }
+		w.mustConnect()
+		c.flowOf("inner", "params: [{name: day, required: true}, {name: n, type: int, default: 3}]\nsteps:\n- {name: i, job: work, payload: \"${{ params.day }} ${{ params.n }}\"}\n")
+		c.flowOf("outer", `
+steps:
+- {name: a, job: work}
+- {name: sub, workflow: inner, needs: [a], params: {day: "${{ steps.a.output.day }}"}}
+- {name: bad, workflow: inner, needs: [a], params: {day: "${{ steps.a.output }}"}}
+- {name: z, job: work, needs: [sub], payload: "${{ steps.sub.state }}"}
+`)
+		ref := c.startFlow("outer", "")
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		const want = `a success  
+sub success  
+bad failed  its run could not be started: params.day: must be a string (got "{\"day\":\"mon\"}")
+z success "success" 
+`
+		if got := c.shown(ref); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		r, release := c.Read()
+		step, _ := fsm.GetStep(r, ref, 1)
+		release()
+		if got := c.shown(fsm.RunRef{Namespace: "default", ID: step.Child}); got != "i success \"mon 3\" \n" {
+			t.Errorf("child %s", got)
+		}
+		c.check()
+	})
+}
