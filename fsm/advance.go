@@ -287,7 +287,9 @@ func (a *apply) beginReady(h *heldRun) {
 	a.holdBack(h, n, s)
 	if s.Fixed || h.verdict(n, &s.Step) == job.DecideBegin { // else its section is to come again
 		a.beginStep(h, s)
+		return
 	}
+	a.unjudge(h, s)
 }
 
 // holdBack takes a step out of those that wait for something else than what they

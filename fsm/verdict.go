@@ -49,7 +49,11 @@ func (a *apply) stepVerdict(c *StepVerdict) Result {
 		return rejected(err)
 	}
 	// Nothing is written before here.
+	early := h.early(c.Step, s)
 	a.holdBack(h, c.Step, s)
+	if early {
+		return Result{Run: new(h.Run)}
+	}
 	s.Judged = true
 	switch {
 	case s.making() && (c.Fail != "" || c.Skip != "" || c.Total != s.Fan.Total):
@@ -72,6 +76,12 @@ func (a *apply) stepVerdict(c *StepVerdict) Result {
 	a.touch(h)
 	a.advance()
 	return Result{Run: new(h.Run)}
+}
+
+// early reports whether a step waits to begin whose section's time has gone again:
+// one before it has been opened by hand. It is looked at when its time comes back.
+func (h *heldRun) early(n uint32, s *heldStep) bool {
+	return s.Phase == StepWanted && !s.Fixed && h.verdict(n, &s.Step) != job.DecideBegin
 }
 
 // Made is how many items a step has that waits for more of them.
