@@ -39,7 +39,7 @@ func (a *apply) startChild(h *heldRun, c *StepVerdict, s *heldStep) {
 		return
 	}
 	child.Depth = h.Depth + 1
-	s.Phase, s.Child = StepBegun, child.ID
+	s.Phase, s.Fixed, s.Child = StepBegun, false, child.ID
 	a.change(h, s)
 }
 

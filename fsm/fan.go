@@ -59,7 +59,7 @@ func (a *apply) fanOut(h *heldRun, c *StepVerdict, s *heldStep) {
 		if s.Fan != nil {
 			f.First = s.Fan.First + s.Fan.Made
 		}
-		s.Fan, s.Phase = f, StepBegun
+		s.Fan, s.Phase, s.Fixed = f, StepBegun, false
 	}
 	a.change(h, s)
 	for _, payload := range c.Items {
