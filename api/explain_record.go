@@ -94,6 +94,8 @@ func explainEnd(q *explaining) {
 		} else {
 			q.failed(&r, &last)
 		}
+	case job.Skipped, job.UpstreamFailed:
+		q.notRun(&r)
 	default:
 		r.Code = job.ReasonEnded
 		r.Text = "It ended: " + t.State.String() + "."

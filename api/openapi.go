@@ -87,7 +87,16 @@ var paramSchemas = map[string]object{
 	"actor":       {"type": "string", "description": "as who sent it called themselves"},
 	"verb":        {"type": "string", "description": "such as put, delete, cancel"},
 	"object":      {"type": "string", "description": "name of the object; needs kind"},
+	"run":         {"type": "string", "description": "tasks of this run's steps"},
+	"workflow":    {"type": "string"},
+	"version":     {"type": "integer", "minimum": 1, "description": "default: the newest"},
+	"step":        {"type": "string"},
 }
+
+// runStates is what state means to GET /v1/runs.
+var runStates = object{"type": "string", "enum": []string{
+	job.RunRunning.String(), job.RunSuccess.String(), job.RunFailed.String(), job.RunTimedOut.String(), job.RunCancelled.String(),
+}}
 
 // callbackStates is what state means to GET /v1/callbacks.
 var callbackStates = object{"type": "string", "enum": []string{
@@ -133,6 +142,9 @@ func (s *schemas) operation(r route) object {
 		if _, ok := r.answer.(client.CallbackList); ok && name == "state" {
 			schema = callbackStates
 		}
+		if _, ok := r.answer.(client.RunList); ok {
+			schema = runParam(name, schema)
+		}
 		params = append(params, object{"name": name, "in": "query", "schema": schema})
 	}
 	responses := object{"default": object{
@@ -159,13 +171,26 @@ func (s *schemas) operation(r route) object {
 	if r.bodyMedia != "" {
 		op["requestBody"] = object{"required": true, "content": object{r.bodyMedia: object{}}}
 	}
-	if r.path == "/v1/tasks" && r.method == http.MethodPost {
+	if (r.path == "/v1/tasks" || r.path == "/v1/workflows/:name/runs") && r.method == http.MethodPost {
 		op["parameters"] = append(params, object{
 			"name": idempotencyHeader, "in": "header", "schema": object{"type": "string", "maxLength": job.MaxIdempotencyKey},
 			"description": "the same as idempotency_key in the body",
 		})
 	}
 	return op
+}
+
+// runParam is what a parameter means to GET /v1/runs.
+func runParam(name string, schema object) object {
+	switch name {
+	case "state":
+		return runStates
+	case "from":
+		return timeParam("created at or after")
+	case "to":
+		return timeParam("created before")
+	}
+	return schema
 }
 
 func mediaContent(r route) object {
@@ -297,6 +322,17 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 		"cap":         "the longest delay; default 5m",
 		"jitter":      `additive (up to the delay on top), full (from 0 to the delay), none, or a percentage such as "25%"; never above the cap`,
 	},
+	reflect.TypeFor[job.Step](): {
+		"job":           "the job that the step runs; exactly one of job and workflow",
+		"needs":         "steps of the same section",
+		"allow_failure": "that the step failed doesn't make the run fail; to the rules of the steps that need it, it has failed",
+	},
+	reflect.TypeFor[job.WorkflowSpec](): {
+		"timeout":      "of a whole run; absent: no limit",
+		"max_parallel": "tasks of a run that are active at once; absent: no limit",
+		"on_failure":   "steps that run once a step has failed and no other will start",
+		"finally":      "steps that run at the end of every run",
+	},
 	reflect.TypeFor[job.NonRetryable](): {
 		"errors": "classes of errors: timeout, lost, panic, network, start, or what a handler names",
 	},
@@ -313,7 +349,7 @@ func declarer(t reflect.Type, f field) reflect.Type {
 // ownSchema is the schema of a type with a JSON form of its own, else nil.
 func ownSchema(t reflect.Type) object {
 	switch t {
-	case rawMessageType:
+	case rawMessageType, reflect.TypeFor[job.JSON]():
 		return object{"description": "any JSON value, kept byte for byte"}
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
@@ -331,6 +367,8 @@ func ownSchema(t reflect.Type) object {
 		return object{"type": []string{"string", "integer"}, "examples": []string{"404", "4xx"}}
 	case reflect.TypeFor[job.OnExhausted]():
 		return object{"type": "string", "enum": []string{string(job.ExhaustedDeadLetter), string(job.ExhaustedIgnore)}}
+	case reflect.TypeFor[job.Rule]():
+		return object{"type": "string", "enum": job.Rules, "default": job.AllSuccess}
 	case reflect.TypeFor[job.Code]():
 		return object{"type": "string", "enum": codes()}
 	}

@@ -24,6 +24,8 @@ var (
 // says both come from here.
 func routes() []route {
 	all := append(taskRoutes(), jobRoutes()...)
+	all = append(all, workflowRoutes()...)
+	all = append(all, runRoutes()...)
 	all = append(all, reconcileRoutes()...)
 	all = append(all, workerRoutes()...)
 	all = append(all, deadLetterRoutes()...)

@@ -81,7 +81,7 @@ func filled(t reflect.Type) reflect.Value {
 			}
 		}
 	case reflect.Slice:
-		if t == rawMessageType {
+		if t == rawMessageType || t == reflect.TypeFor[job.JSON]() {
 			v.SetBytes([]byte("1"))
 			break
 		}
@@ -120,6 +120,10 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.Alert{}, client.AlertList{}, client.AlertSummary{}, client.AckRequest{}, client.Breaker{}, client.BreakerList{}, job.Settings{}, job.Route{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, job.NonRetryable{}, health{},
 		client.Limit{}, client.LimitList{}, client.Holder{}, job.Concurrency{}, job.Rate{},
 		client.Callback{}, client.CallbackList{}, client.AuditRecord{}, client.AuditList{},
+		client.Callback{}, client.CallbackList{},
+		client.Workflow{}, client.WorkflowSummary{}, client.WorkflowList{}, client.WorkflowVersion{}, client.WorkflowVersionList{},
+		job.Param{}, job.Step{}, job.ForEach{}, client.StartRunRequest{}, client.Run{}, client.RunTrigger{}, client.RunStep{},
+		client.RunDetail{}, client.RunList{}, client.RerunRequest{}, client.StepRequest{},
 	}
 	names := map[string]bool{}
 	for _, shape := range shapes {

@@ -68,6 +68,7 @@ func showTask(t fsm.Task, now int64) client.Task {
 		ID:              t.ID.String(),
 		Namespace:       t.Namespace,
 		Job:             t.Job,
+		Step:            t.Step,
 		State:           string(job.Show(t.State, t.Due, t.Retry, now)),
 		Priority:        t.Policy.Priority.String(),
 		ExecuteTime:     instant(t.Due),
@@ -98,6 +99,9 @@ func showTask(t fsm.Task, now int64) client.Task {
 		CallbackURL: t.Policy.CallbackURL,
 		CallbackJob: t.Policy.CallbackJob,
 		CallbackOn:  t.Policy.CallbackOn,
+	}
+	if !t.Run.IsZero() {
+		out.Run = t.Run.String()
 	}
 	if !t.CallbackOf.IsZero() {
 		out.CallbackOf = t.CallbackOf.String()

@@ -74,7 +74,7 @@ func encodeWithPayload(t client.Task, payload []byte) ([]byte, error) {
 }
 
 // listParams are the parameters of GET /v1/tasks.
-var listParams = []string{"state", "job", "worker", "app", "owner", "from", "to", "after", "limit", "cursor"}
+var listParams = []string{"state", "job", "worker", "run", "app", "owner", "from", "to", "after", "limit", "cursor"}
 
 // taskFilter reads the filters of a list. after is not in fsm.TaskFilter.
 func taskFilter(q query) (f fsm.TaskFilter, after int64, err *job.Error) {
@@ -82,10 +82,17 @@ func taskFilter(q query) (f fsm.TaskFilter, after int64, err *job.Error) {
 		Namespace: q.namespace, Job: q.values.Get("job"), Worker: q.values.Get("worker"),
 		App: q.values.Get("app"), Owner: q.values.Get("owner"),
 	}
-	for _, name := range []string{"job", "worker", "app", "owner", "state", "cursor"} {
+	for _, name := range []string{"job", "worker", "run", "app", "owner", "state", "cursor"} {
 		if q.values.Has(name) && q.values.Get(name) == "" {
 			return f, 0, job.Invalid(name, "must not be empty where it is given", "")
 		}
+	}
+	if text := q.values.Get("run"); text != "" {
+		id, wrong := job.ParseID(text)
+		if wrong != nil {
+			return f, 0, job.Invalid("run", "must be a run's id, a ULID of 26 characters", text)
+		}
+		f.Run = id
 	}
 	if q.values.Has("state") {
 		state, _, wrong := job.ParseShown(q.values.Get("state"))
@@ -192,10 +199,17 @@ func (a *api) cancelTask(r *request) error {
 	if err := decode(r.body, &in); err != nil {
 		return err
 	}
-	if len(in.Reason) > fsm.MaxErrorBytes {
-		return job.Invalid("reason", "must be at most "+strconv.Itoa(fsm.MaxErrorBytes)+" bytes", in.Reason)
+	if err := validReason(in.Reason); err != nil {
+		return err
 	}
 	return a.change(r, fsm.Cancel{Ref: ref, Reason: in.Reason})
+}
+
+func validReason(s string) *job.Error {
+	if len(s) > fsm.MaxErrorBytes {
+		return job.Invalid("reason", "must be at most "+strconv.Itoa(fsm.MaxErrorBytes)+" bytes", s)
+	}
+	return nil
 }
 
 func (a *api) rescheduleTask(r *request) error {

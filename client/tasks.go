@@ -66,18 +66,22 @@ func withKey(r *SubmitRequest) {
 	if r.IdempotencyKey != "" || r.IdempotencyPeriod != nil || r.IdempotencyPolicy != "" {
 		return
 	}
-	r.IdempotencyKey = "auto-" + rand.Text()
+	r.IdempotencyKey = ownKey()
 	if r.IdempotencyWindow == nil {
 		w := ownKeyWindow
 		r.IdempotencyWindow = &w
 	}
 }
 
+// ownKey makes up an idempotency key.
+func ownKey() string { return "auto-" + rand.Text() }
+
 // TaskQuery selects tasks. Empty fields don't narrow.
 type TaskQuery struct {
 	State  string // an API state, such as "scheduled" or "failed"
 	Job    string
 	Worker string
+	Run    string // a run's id: the tasks of its steps
 	After  string // RFC 3339: created after
 	Limit  int    // of a page, at most 1,000; 0: the server's default
 	Cursor string // NextCursor of the page before
@@ -86,7 +90,7 @@ type TaskQuery struct {
 // Tasks returns a page of tasks.
 func (c *Client) Tasks(ctx context.Context, q TaskQuery) (TaskList, error) {
 	v := page(q.Limit, q.Cursor)
-	for key, value := range map[string]string{"state": q.State, "job": q.Job, "worker": q.Worker, "after": q.After} {
+	for key, value := range map[string]string{"state": q.State, "job": q.Job, "worker": q.Worker, "run": q.Run, "after": q.After} {
 		if value != "" {
 			v.Set(key, value)
 		}

@@ -46,6 +46,8 @@ type Task struct {
 	ID              string        `json:"id"`
 	Namespace       string        `json:"namespace"`
 	Job             string        `json:"job,omitempty"`
+	Run             string        `json:"run,omitempty"`      // whose step the task is
+	Step            string        `json:"step,omitempty"`     // which
 	Executor        *job.Executor `json:"executor,omitempty"` // of a task without job; shown for one task, not in lists
 	State           string        `json:"state"`
 	Priority        string        `json:"priority"`

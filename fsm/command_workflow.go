@@ -16,12 +16,13 @@ const (
 )
 
 // PutWorkflow creates a workflow or gives it a new version; an equal definition
-// changes nothing.
+// changes nothing but, perhaps, the file set.
 type PutWorkflow struct {
 	Namespace string           `msgpack:"n"`
 	Name      string           `msgpack:"N"`
 	Spec      job.WorkflowSpec `msgpack:"s"`
 	Actor     string           `msgpack:"a,omitempty"`
+	FileSet   string           `msgpack:"f,omitempty"` // empty: stays as it is
 }
 
 // DeleteWorkflow removes a workflow. Its runs go on with the versions they have.

@@ -14,6 +14,7 @@ type TaskFilter struct {
 	State     job.Shown
 	Job       string
 	Worker    string // active attempts of this worker
+	Run       job.ID // steps of this run; needs a namespace
 	App       string
 	Owner     string
 	DueFrom   int64 // Unix ms, inclusive
@@ -172,6 +173,9 @@ func (q *taskQuery) walks() []taskWalk {
 	if f.Worker != "" {
 		return []taskWalk{q.byWorker()}
 	}
+	if !f.Run.IsZero() {
+		return []taskWalk{q.byRun()}
+	}
 	var walks []taskWalk
 	counts := CountTasks(q.r, f.Namespace)
 	switch {
@@ -220,6 +224,18 @@ func (q *taskQuery) byWorker() taskWalk {
 	})
 }
 
+// byRun walks the steps of a run.
+func (q *taskQuery) byRun() taskWalk {
+	prefix := key{tableSteps}.runRef(RunRef{q.f.Namespace, q.f.Run})
+	return prefixWalk(prefix, 0, func(k, v []byte) (TaskRef, bool) {
+		var s Step
+		c := codecs.Get().(*codec)
+		defer codecs.Put(c)
+		mustDecode(c, k, v, &s)
+		return TaskRef{q.f.Namespace, s.Task}, true
+	})
+}
+
 // byDue walks the due index, priority after priority.
 func (q *taskQuery) byDue() taskWalk {
 	from, to := q.f.DueFrom, job.MaxTime+1
@@ -256,6 +272,7 @@ func (q *taskQuery) match(t *Task) bool {
 	case f.Namespace != "" && t.Namespace != f.Namespace,
 		f.State != "" && job.Show(t.State, t.Due, t.Retry, q.now) != f.State,
 		f.Job != "" && t.Job != f.Job,
+		!f.Run.IsZero() && t.Run != f.Run,
 		f.Worker != "" && (!t.State.Active() || t.Worker != f.Worker),
 		f.DueFrom != 0 && t.Due < f.DueFrom,
 		f.DueTo != 0 && t.Due >= f.DueTo:

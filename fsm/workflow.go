@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/axd-project/axd/job"
 )
@@ -21,6 +22,7 @@ type Workflow struct {
 	Description string `msgpack:"d,omitempty"`
 	App         string `msgpack:"a,omitempty"`
 	Owner       string `msgpack:"o,omitempty"`
+	FileSet     string `msgpack:"f,omitempty"` // whose files describe it; empty: no file does
 	// Deleted: only versions that runs use are left of it.
 	Deleted bool `msgpack:"x,omitempty"`
 
@@ -104,15 +106,24 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 	if err := a.validWorkflow(c.Namespace, c.Name, &c.Spec); err != nil {
 		return rejected(err)
 	}
-	row := workflowRow{Created: a.now, Spec: c.Spec}
-	w := &Workflow{Namespace: c.Namespace, Name: c.Name, Version: 1, Created: a.now, Updated: a.now}
-	if old, ok := a.workflow(c.Namespace, c.Name); ok {
-		if !old.Deleted && a.sameWorkflow(old, &c.Spec) {
-			return Result{Version: old.Version}
+	if c.FileSet != "" {
+		if err := job.ValidateName("file_set", c.FileSet); err != nil {
+			return rejected(err)
 		}
+	}
+	row := workflowRow{Created: a.now, Spec: c.Spec}
+	w := &Workflow{Namespace: c.Namespace, Name: c.Name, Version: 1, Created: a.now, Updated: a.now, FileSet: c.FileSet}
+	if old, ok := a.workflow(c.Namespace, c.Name); ok {
 		w.Version = old.Version + 1
 		if !old.Deleted {
-			w.Created = old.Created
+			w.Created, w.FileSet = old.Created, cmp.Or(c.FileSet, old.FileSet)
+		}
+		if !old.Deleted && a.sameWorkflow(old, &c.Spec) {
+			if old.FileSet != w.FileSet {
+				old.FileSet = w.FileSet
+				a.writeWorkflow(old)
+			}
+			return Result{Version: old.Version}
 		}
 	}
 	w.describe(&c.Spec)

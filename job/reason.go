@@ -20,6 +20,12 @@ const (
 	ReasonNotDue   ReasonCode = "not_due"  // its time has not come
 	ReasonRetrying ReasonCode = "retrying" // it waits out the back-off after a failed attempt
 
+	ReasonBlocked       ReasonCode = "blocked"        // other steps of its run have to end first, or its section's time to come
+	ReasonRunFull       ReasonCode = "run_full"       // its run has as many tasks at work as it may
+	ReasonNoVerdict     ReasonCode = "no_verdict"     // the leader has yet to evaluate its step's expressions
+	ReasonRunOwes       ReasonCode = "run_owes"       // its run is being made, or has yet to take in a change
+	ReasonNotNeeded     ReasonCode = "not_needed"     // it was skipped
+	ReasonUpstream      ReasonCode = "upstream"       // it can't run, since steps that it needs failed
 	ReasonLowSuspended  ReasonCode = "low_suspended"  // low priority waits while the cluster is busy
 	ReasonSlotsReserved ReasonCode = "slots_reserved" // what is free is kept for high priority
 
@@ -60,11 +66,12 @@ const (
 // reasonOrder ranks reasons: what has to go away first comes first.
 var reasonOrder = []ReasonCode{
 	ReasonNoQuorum, ReasonNoLeader, ReasonLeaderSilent,
+	ReasonRunOwes, ReasonBlocked, ReasonRunFull, ReasonNoVerdict,
 	ReasonRestored, ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen, ReasonLimitHeld, ReasonRateLimited,
 	ReasonNoWorker, ReasonNoMatch, ReasonWorkersAway, ReasonSlotsReserved, ReasonNoSlot, ReasonQueued,
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,
 	ReasonArmed, ReasonNotStarted, ReasonRunning, ReasonMoveTooLate,
-	ReasonSucceeded, ReasonCancelled, ReasonRetriesSpent, ReasonNoRetries, ReasonNotRetryable, ReasonQueueTimeout, ReasonTotalTimeout, ReasonEnded,
+	ReasonSucceeded, ReasonCancelled, ReasonRetriesSpent, ReasonNoRetries, ReasonNotRetryable, ReasonQueueTimeout, ReasonTotalTimeout, ReasonNotNeeded, ReasonUpstream, ReasonEnded,
 	ReasonDeadline, ReasonDiskFull,
 }
 

@@ -149,3 +149,18 @@ func (p *Param) TypeOrDefault() ParamType {
 	}
 	return p.Type
 }
+
+// SubWorkflows returns the workflows that its steps run, each once, in the order of
+// the steps.
+func (w *WorkflowSpec) SubWorkflows() (names []string) {
+	seen := map[string]bool{}
+	for _, s := range w.Sections() {
+		for i := range s.Steps {
+			if name := s.Steps[i].Workflow; name != "" && !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

@@ -123,6 +123,9 @@ func codeOf(err error) job.Code {
 var lists = map[string]string{
 	"task":     "'axd task list' shows the tasks; ended ones go after the servers' --retention. Another namespace: --namespace.",
 	"job":      "'axd job list' shows the jobs. Another namespace: --namespace.",
+	"workflow": "'axd workflow list' shows the workflows. Another namespace: --namespace.",
+	"run":      "'axd run list' shows the runs; ended ones go after the servers' --retention. Another namespace: --namespace.",
+	"step":     "'axd run show RUN' shows the steps.",
 	"worker":   "'axd worker list' shows the workers.",
 	"server":   "'axd cluster status' shows the servers.",
 	"alert":    "'axd alert list' shows the alerts.",
@@ -184,7 +187,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
-	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
+	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newWorkflow(), newRun(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newValidate(), newPlan(), newApply(), newExport())
 	root.AddCommand(newAudit())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())

@@ -57,6 +57,7 @@ func newTaskList() *cobra.Command {
 	f.StringVar(&q.State, "state", "", "tasks in this `state`")
 	f.StringVar(&q.Job, "job", "", "tasks of this `job`")
 	f.StringVar(&q.Worker, "worker", "", "tasks whose attempt this `worker` holds now")
+	f.StringVar(&q.Run, "run", "", "tasks of this `run`'s steps")
 	f.StringVar(&q.After, "after", "", "tasks created after this `time`, RFC 3339")
 	pageFlags(cmd, &q.Limit, 50, &q.Cursor)
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("scheduled", "blocked", "waiting", "dispatched", "running",
@@ -135,6 +136,8 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("ID", task.ID)
 	t.pair("Namespace", task.Namespace)
 	t.pair("Job", task.Job)
+	t.pair("Run", task.Run)
+	t.pair("Step", task.Step)
 	if task.Executor != nil {
 		t.pair("Runs", describe(*task.Executor))
 	}

@@ -82,9 +82,6 @@ func init() {
 
 // readable also finds kinds that have no place in kinds yet.
 func readable(name string) *Kind {
-	if name == workflows.Name {
-		return workflows
-	}
 	if name == schedules.Name {
 		return schedules
 	}

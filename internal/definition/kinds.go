@@ -11,7 +11,7 @@ import (
 
 // kinds are what files may define, in the order in which they are applied: what
 // others name comes before them. Deletes go the other way round.
-var kinds = []*Kind{jobs}
+var kinds = []*Kind{jobs, workflows}
 
 var jobs = row[job.Spec]{
 	check: func(s *job.Spec) error { return orNil(s.Validate()) },
@@ -52,6 +52,12 @@ var workflows = row[job.WorkflowSpec]{
 		}
 		return named
 	},
+	list: listWorkflows,
+	put: func(ctx context.Context, c *client.Client, name, set string, s *job.WorkflowSpec) (uint64, error) {
+		w, err := c.PutWorkflowFromFile(ctx, name, set, *s)
+		return w.Version, err
+	},
+	remove: (*client.Client).DeleteWorkflow,
 }.kind("workflow")
 
 var schedules = row[job.ScheduleSpec]{

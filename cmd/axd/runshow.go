@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
+)
+
+func newRunShow() *cobra.Command {
+	var c conn
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show a run: its steps as a tree", Args: exactlyOne("ID"),
+		Long: `Show a run and its steps as a tree, each below the step that it waited for longest.
+A * marks the critical path: the steps that the run's end waited for, one after
+the other. With --watch go on until the run has ended.`,
+		Example: `  axd run show 01KBN0Y2M80000000000000007
+  axd run show 01KBN0Y2M80000000000000007 --watch
+  axd run show 01KBN0Y2M80000000000000007 -o json | jq '.steps[] | select(.state == "failed")'`,
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again whenever it has changed, until the run has ended")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		last := ""
+		for {
+			d, err := cl.RunSteps(ctx, args[0])
+			if err != nil {
+				return about("run", args[0], err)
+			}
+			var text bytes.Buffer
+			if err := c.output.print(&text, d, func(t *table) { runTable(t, &d, time.Now()) }); err != nil {
+				return err
+			}
+			if watch && isTerminal(cmd.OutOrStdout()) {
+				_, _ = fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J")
+				last = ""
+			}
+			if text.String() != last {
+				if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				last = text.String()
+			}
+			if !watch || client.RunEnded(d.State) {
+				return nil
+			}
+			if !sleep(ctx, time.Second) {
+				return ctx.Err()
+			}
+		}
+	})
+}
+
+func runTable(t *table, d *client.RunDetail, now time.Time) {
+	t.pair("ID", d.ID)
+	t.pair("Namespace", d.Namespace)
+	t.pair("Workflow", d.Workflow+", version "+strconv.FormatUint(d.WorkflowVersion, 10))
+	t.pair("State", runState(&d.Run))
+	t.pair("Why", d.Error)
+	t.pair("Trigger", triggerOf(&d.Trigger))
+	t.pair("Nominal time", exact(d.Trigger.NominalTime))
+	t.pair("Priority", d.Priority)
+	t.pair("Params", cut(string(d.Params), 100))
+	t.pair("Created", exact(&d.CreatedAt))
+	t.pair("Ended", exact(d.FinishedAt))
+	t.pair("Duration", runDuration(&d.Run, now))
+	t.pair("Time-out", exact(d.TimeoutAt))
+	t.pair("Steps ended", progress(&d.Run))
+	if d.DeadLetters > 0 {
+		t.pair("Dead letters", strconv.FormatInt(d.DeadLetters, 10))
+	}
+	if d.Touched {
+		t.pair("Changed", "by hand: a step was run again, skipped or forced")
+	}
+	t.gap()
+	t.row("STEP", "STATE", "STARTED", "DURATION", "TRY", "TASK", "ERROR")
+	critical := criticalPath(d.Steps)
+	for _, n := range stepTree(d.Steps) {
+		s := &d.Steps[n.step]
+		mark := "  "
+		if critical[n.step] {
+			mark = "* "
+		}
+		took := ""
+		if s.Duration != nil {
+			took = short(s.Duration.Std())
+		} else if s.StartedAt != nil {
+			took = short(max(0, now.Sub(*s.StartedAt)))
+		}
+		try := ""
+		if s.Attempt > 0 {
+			try = strconv.Itoa(s.Attempt)
+		}
+		t.row(mark+strings.Repeat("  ", n.depth)+cut(s.Name, 30), s.State, clock(s.StartedAt, now), took, try, s.Task, cut(s.LastError, 40))
+	}
+}
+
+// treeNode is a step in the order of a tree.
+type treeNode struct{ step, depth int }
+
+// maxDepth keeps a tree on the screen.
+const maxDepth = 12
+
+// stepTree orders steps as a tree: each below the one, of those it needs, that
+// ended last. Where a step has but one below it, that one is not indented, so that
+// a chain stays straight.
+func stepTree(steps []client.RunStep) []treeNode {
+	at := places(steps)
+	below := make([][]int, len(steps))
+	var stack []treeNode
+	var roots []int
+	for i := range steps {
+		if p := lastNeed(steps, at, i); p >= 0 {
+			below[p] = append(below[p], i)
+		} else {
+			roots = append(roots, i)
+		}
+	}
+	for _, i := range slices.Backward(roots) {
+		stack = append(stack, treeNode{i, 0})
+	}
+	out := make([]treeNode, 0, len(steps))
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		out = append(out, n)
+		depth := n.depth
+		if len(below[n.step]) > 1 || n.depth == 0 {
+			depth = min(depth+1, maxDepth)
+		}
+		for _, i := range slices.Backward(below[n.step]) {
+			stack = append(stack, treeNode{i, depth})
+		}
+	}
+	return out
+}
+
+func places(steps []client.RunStep) map[string]int {
+	at := make(map[string]int, len(steps))
+	for i := range steps {
+		at[steps[i].Name] = i
+	}
+	return at
+}
+
+// lastNeed is the step that i waited for longest: of those it needs the one that
+// ended last, one that has not ended before all others. -1: it needs none.
+func lastNeed(steps []client.RunStep, at map[string]int, i int) int {
+	last := -1
+	for _, name := range steps[i].Needs {
+		if p, ok := at[name]; ok && (last < 0 || endsAfter(&steps[p], &steps[last])) {
+			last = p
+		}
+	}
+	return last
+}
+
+func endsAfter(a, b *client.RunStep) bool {
+	switch {
+	case b.FinishedAt == nil:
+		return false
+	case a.FinishedAt == nil:
+		return true
+	}
+	return a.FinishedAt.After(*b.FinishedAt)
+}
+
+// criticalPath finds the steps that the end of the run waited for: the one that
+// ended last, the one that this waited for longest, and so on. A step without needs
+// of a later section waited for the section before.
+func criticalPath(steps []client.RunStep) map[int]bool {
+	at := places(steps)
+	path := map[int]bool{}
+	sections := []string{job.SectionSteps, job.SectionOnFailure, job.SectionFinally}
+	for next := len(sections) - 1; next >= 0; next-- {
+		last := -1
+		for i := range steps {
+			s := &steps[i]
+			if s.Section == sections[next] && ran(s) && (last < 0 || endsAfter(s, &steps[last])) {
+				last = i
+			}
+		}
+		for last >= 0 {
+			path[last] = true
+			last = lastNeed(steps, at, last)
+		}
+	}
+	return path
+}
+
+// ran reports whether the run's end can have waited for a step: it was begun, or is
+// about to.
+func ran(s *client.RunStep) bool {
+	return s.StartedAt != nil || !client.Ended(s.State) && s.State != job.Blocked.String()
+}
