@@ -78,7 +78,7 @@ func (a *apply) checkItem(h *heldSchedule, it *FireItem) *job.Error {
 			return job.Invalid("times", "of a span must be past and have a verdict", job.FormatTime(t.Nominal))
 		case max(t.Due, t.Nominal) > a.now+MaxEarly:
 			return stale("times", "must not lie so far ahead", job.FormatTime(t.Nominal))
-		case t.Until == 0 && max(t.Due, t.Nominal) > a.now && h.st.Active+h.st.Queued > 0 && a.specOf(h).OverlapOrDefault() != job.OverlapAllow:
+		case t.Until == 0 && max(t.Due, t.Nominal) > a.now && !a.mayLead(h):
 			return stale("times", "can't be judged before its time: what was fired before has not ended", job.FormatTime(t.Nominal))
 		}
 		cursor = last
@@ -87,6 +87,13 @@ func (a *apply) checkItem(h *heldSchedule, it *FireItem) *job.Error {
 		return job.Invalid("next", "must lie after the cursor", job.FormatTime(it.Next))
 	}
 	return nil
+}
+
+// mayLead tells whether a time can be fired before it has come: a task waits for
+// its time, a run doesn't, and nothing must have to end until then.
+func (a *apply) mayLead(h *heldSchedule) bool {
+	spec := a.specOf(h)
+	return spec.Workflow == "" && (spec.OverlapOrDefault() == job.OverlapAllow || h.st.Active+h.st.Queued == 0)
 }
 
 // fire decides what becomes of a time and does it. An error says why its task could
@@ -137,9 +144,12 @@ func (a *apply) decideFire(h *heldSchedule, f *Fire) {
 	}
 }
 
-// beginFire makes the task of a fire.
+// beginFire makes the task or run of a fire.
 func (a *apply) beginFire(h *heldSchedule, f *Fire) *job.Error {
 	spec := a.specOf(h)
+	if spec.Workflow != "" {
+		return a.beginRun(h, f)
+	}
 	request := job.TaskSpec{Job: spec.Job, Payload: spec.Payload, Due: f.Due}
 	request.Priority = spec.Priority
 	if len(f.Payload) > 0 {
@@ -162,6 +172,32 @@ func (a *apply) beginFire(h *heldSchedule, f *Fire) *job.Error {
 	f.Verdict, f.Why, f.Task, f.Late = VerdictFired, "", t.ID, max(a.now-f.Due, 0)
 	a.fireBegan(h, f, t.ID)
 	return nil
+}
+
+// beginRun is beginFire for a workflow.
+func (a *apply) beginRun(h *heldSchedule, f *Fire) *job.Error {
+	spec := a.specOf(h)
+	params := f.Payload
+	if len(params) == 0 {
+		params = spec.Params.JSON()
+	}
+	trigger := RunTrigger{Kind: triggerKind(f.Origin), Actor: f.Actor, Schedule: h.ref.Name, Nominal: f.Nominal}
+	run, err := a.startRun(h.ref.Namespace, spec.Workflow, params, trigger, spec.Priority)
+	if err != nil {
+		return err
+	}
+	f.Verdict, f.Why, f.Run, f.Late = VerdictFired, "", run.ID, max(a.now-f.Due, 0)
+	a.fireBegan(h, f, run.ID)
+	return nil
+}
+
+// triggerKind is how a run calls what fired it.
+func triggerKind(o FireOrigin) string {
+	switch o {
+	case ByHand, ByEvent, ByBackfill:
+		return o.String()
+	}
+	return "schedule"
 }
 
 // fireBegan notes that what a fire made has not ended yet.
@@ -218,12 +254,18 @@ func (a *apply) supersedeFire(h *heldSchedule, by *Fire) {
 
 // cancelFor cancels what was fired last, in favour of a time that waits for it.
 func (a *apply) cancelFor(h *heldSchedule, by *Fire) {
-	ref := TaskRef{h.ref.Namespace, h.st.Latest}
+	latest := h.st.Latest
+	why, actor := "replaced by the fire of "+job.FormatTime(by.Nominal), "schedule "+h.ref.Name
+	if latest == h.st.Last.Run {
+		a.cancelRun(&CancelRun{Ref: RunRef{h.ref.Namespace, latest}, Reason: why, Actor: actor})
+		return
+	}
+	ref := TaskRef{h.ref.Namespace, latest}
 	t, ok := a.task(ref)
 	if !ok || t.State.Terminal() || t.CancelRequested {
 		return
 	}
-	a.cancel(&Cancel{Ref: ref, Reason: "replaced by the fire of " + job.FormatTime(by.Nominal), Actor: "schedule " + h.ref.Name})
+	a.cancel(&Cancel{Ref: ref, Reason: why, Actor: actor})
 }
 
 // unqueueFire takes a time out of those that wait; the caller gives it its verdict.
@@ -322,6 +364,14 @@ func (a *apply) taskMoved(t *Task) {
 	if t.FiredBy != ByBackfill {
 		a.fireMoved(ScheduleRef{t.Namespace, t.Schedule}, t.ID, t.State.Terminal(), t.State == job.Success,
 			t.State == job.Failed || t.State == job.TimedOut)
+	}
+}
+
+// runMoved is taskMoved for runs.
+func (a *apply) runMoved(r *Run) {
+	if r.Trigger.Kind != ByBackfill.String() {
+		a.fireMoved(ScheduleRef{r.Namespace, r.Trigger.Schedule}, r.ID, r.State.Terminal(), r.State == job.RunSuccess,
+			r.State == job.RunFailed || r.State == job.RunTimedOut)
 	}
 }
 

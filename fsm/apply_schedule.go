@@ -163,11 +163,16 @@ func pastAt(at job.Timestamp) *job.Error {
 
 // checkTarget refuses what could never be fired.
 func (a *apply) checkTarget(namespace string, s *job.ScheduleSpec) *job.Error {
-	if s.Job == "" {
-		return job.Errorf(job.CodeUnsupported, "schedules of workflows are not supported yet")
-	}
 	if s.Event != nil || s.After != nil {
 		return job.Errorf(job.CodeUnsupported, "event and after are not supported yet")
+	}
+	if s.Workflow != "" {
+		w, ok := a.workflow(namespace, s.Workflow)
+		if !ok || w.Deleted {
+			return job.NotFound("workflow", s.Workflow)
+		}
+		_, err := resolvedParams(&a.graph(namespace, s.Workflow, w.Version).spec, s.Params.JSON())
+		return err
 	}
 	if _, ok := a.job(namespace, s.Job); !ok {
 		return job.NotFound("job", s.Job)
@@ -289,8 +294,19 @@ func (a *apply) triggerSchedule(c *TriggerSchedule) Result {
 	if spec.Job != "" && len(c.Params) > 0 {
 		return rejected(&job.Error{Code: job.CodeInvalid, Field: "params", Rule: "must not be given for a job, which takes a payload"})
 	}
+	if spec.Workflow != "" && len(c.Payload) > 0 {
+		return rejected(&job.Error{Code: job.CodeInvalid, Field: "payload", Rule: "must not be given for a workflow, which takes params"})
+	}
 	if len(c.Payload) > job.MaxPayload {
 		return rejected(job.Invalid("payload", "must be at most "+strconv.Itoa(job.MaxPayload)+" bytes", strconv.Itoa(len(c.Payload))))
+	}
+	if len(c.Params) > 0 {
+		params := maps.Clone(spec.Params)
+		if params == nil {
+			params = job.Values{}
+		}
+		maps.Copy(params, c.Params)
+		c.Payload = params.JSON()
 	}
 	f := &Fire{Nominal: a.now, Origin: ByHand, Seq: a.fireNumber(), Actor: c.Actor, Payload: c.Payload}
 	if a.decideFire(h, f); f.Verdict == VerdictSkipped || f.Verdict == VerdictMerged {

@@ -105,6 +105,9 @@ func (c *checker) run(k, v []byte) {
 	if !ok {
 		return
 	}
+	if run.Trigger.Schedule != "" {
+		c.firedRun(&run)
+	}
 	ref := run.Ref()
 	c.want(bytes.Equal(k, key{}.run(ref)), "run %s: under the key %x", run.ID, k)
 	c.want(c.has(key{}.runByState(run.Namespace, run.State).id(run.ID)), "run %s: has no row by state %v", run.ID, run.State)

@@ -123,9 +123,20 @@ func (c *checker) fireOf(what string, ref ScheduleRef, at FireKey) (Fire, bool) 
 
 // firedTask counts a task under the schedule that fired it.
 func (c *checker) firedTask(t *Task) {
-	ref := ScheduleRef{t.Namespace, t.Schedule}
-	tally, ok := c.fired[ref]
-	if ok && t.FiredBy != ByBackfill && !t.State.Terminal() && bytes.Compare(t.ID[:], tally.id[:]) > 0 {
+	if t.FiredBy != ByBackfill && !t.State.Terminal() {
+		c.firedActive(ScheduleRef{t.Namespace, t.Schedule}, t.ID)
+	}
+}
+
+// firedRun counts a run under the schedule that fired it.
+func (c *checker) firedRun(r *Run) {
+	if r.Trigger.Kind != ByBackfill.String() && !r.State.Terminal() {
+		c.firedActive(ScheduleRef{r.Namespace, r.Trigger.Schedule}, r.ID)
+	}
+}
+
+func (c *checker) firedActive(ref ScheduleRef, id job.ID) {
+	if tally, ok := c.fired[ref]; ok && bytes.Compare(id[:], tally.id[:]) > 0 {
 		tally.seen++
 		c.fired[ref] = tally
 	}

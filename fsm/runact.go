@@ -190,6 +190,9 @@ func (a *apply) endRun(h *heldRun) {
 	h.Ended, h.EndBy = a.now, 0
 	a.event(Event{Kind: EventRunEnded, Run: new(h.Run)})
 	a.childEnded(h)
+	if h.Trigger.Schedule != "" {
+		a.runMoved(&h.Run)
+	}
 }
 
 // reopen notes that a step of a section is open again.
@@ -203,7 +206,11 @@ func (a *apply) reopen(h *heldRun, section int) {
 // runAgain takes a run back to running.
 func (a *apply) runAgain(h *heldRun) {
 	a.touch(h)
+	again := h.State.Terminal()
 	h.State, h.Ended, h.Error = job.RunRunning, 0, ""
+	if again && h.Trigger.Schedule != "" {
+		a.runMoved(&h.Run)
+	}
 	h.Stop, h.StopTo = 0, 0
 	if d := h.graph.spec.Timeout; d != nil && *d > 0 {
 		h.EndBy = d.Until(a.now)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -11,6 +12,23 @@ import (
 type Values map[string]JSON
 
 var _ msgpack.CustomEncoder = Values{}
+
+// JSON writes the values as an object, in the order of their names; nothing where
+// there are none.
+func (v Values) JSON() JSON {
+	if len(v) == 0 {
+		return nil
+	}
+	b := []byte{'{'}
+	for i, name := range slices.Sorted(maps.Keys(v)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		quoted, _ := json.Marshal(name) // a string
+		b = append(append(append(b, quoted...), ':'), v[name]...)
+	}
+	return append(b, '}')
+}
 
 // EncodeMsgpack implements msgpack.CustomEncoder: in the order of the names, so that
 // equal values are equal bytes.
