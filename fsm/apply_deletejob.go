@@ -17,6 +17,9 @@ func (a *apply) deleteJob(c *DeleteJob) Result {
 	if n := a.jobCounts(c.Namespace, c.Name, func(s job.State) bool { return !s.Terminal() }); n > 0 {
 		return rejected(job.Conflict("job", fmt.Sprintf("has %d tasks that have not ended", n), c.Name))
 	}
+	if w, ok := a.workflowOf(c.Namespace, c.Name); ok {
+		return rejected(job.Conflict("job", "is named by the workflow "+w, c.Name))
+	}
 	a.forgetBreakers(func(b Breaker) bool { return b.Job == c.Name && b.Namespace == c.Namespace })
 	a.key = a.key.job(c.Namespace, c.Name)
 	a.delete(a.key)

@@ -11,6 +11,12 @@ import (
 func (c *checker) runTables() {
 	c.rows(tableWorkflows, c.workflow)
 	c.rows(tableWorkflowVersions, c.workflowVersion)
+	c.rows(tableWorkflowJobs, func(k, _ []byte) {
+		kr := readKey(k)
+		ns, name, workflow := kr.name(), kr.name(), kr.name()
+		w, ok := GetWorkflow(c.r, ns, workflow)
+		c.want(ok && kr.done() && slices.Contains(jobsOf(w.Spec), name), "job row %x: workflow %s does not name %s", k, workflow, name)
+	})
 	c.rows(tableRuns, c.run)
 	c.rows(tableRunParams, func(k, _ []byte) { c.ofRun(k, func(r *Run) bool { return r.HasParams }) })
 	c.rows(tableSteps, func(k, _ []byte) {
@@ -84,8 +90,15 @@ func (c *checker) workflow(k, v []byte) {
 		return
 	}
 	c.want(bytes.Equal(k, key{}.workflow(w.Namespace, w.Name)), "workflow %s/%s: under the key %x", w.Namespace, w.Name, k)
-	c.want(w.Deleted || c.has(key{}.workflowVersion(w.Namespace, w.Name, w.Version)),
-		"workflow %s/%s: version %d is gone", w.Namespace, w.Name, w.Version)
+	if w.Deleted {
+		return
+	}
+	row, ok := getRow[workflowRow](c.r, key{}.workflowVersion(w.Namespace, w.Name, w.Version))
+	c.want(ok, "workflow %s/%s: version %d is gone", w.Namespace, w.Name, w.Version)
+	for _, name := range jobsOf(&row.Spec) {
+		c.want(c.has(key{}.workflowJob(w.Namespace, name, w.Name)), "workflow %s/%s: job %s has no row for it", w.Namespace, w.Name, name)
+		c.want(c.has(key{}.job(w.Namespace, name)), "workflow %s/%s: job %s does not exist", w.Namespace, w.Name, name)
+	}
 }
 
 func (c *checker) workflowVersion(k, v []byte) {
@@ -154,7 +167,7 @@ func (c *checker) runSteps(run *Run, g *graph) {
 			continue
 		}
 		steps[n] = &s
-		tasks += 1 + c.items(ref, &is, g.steps[n].Name, uint32(n), &s) //nolint:gosec // few
+		tasks += 1 + c.items(ref, &is, g.steps[n].Name, uint32(n), &s)
 		c.want(t.Run == run.ID && t.Step == g.steps[n].Name, "step %s of run %s: task %s is of step %q", g.steps[n].Name, run.ID, t.ID, t.Step)
 		c.tallyStep(&is, g, uint32(n), &s, &t)
 	}

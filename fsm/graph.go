@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/axd-project/axd/job"
 )
@@ -46,7 +47,7 @@ func newGraph(spec *job.WorkflowSpec) *graph {
 		spec: *spec, steps: make([]*job.Step, 0, n), number: make(map[string]uint32, n),
 		children: make([][]uint32, n), parents: make([][]uint32, n), computed: make([]bool, n),
 	}
-	jobs := map[string]bool{}
+	g.jobs = jobsOf(spec)
 	for i, section := range g.spec.Sections() {
 		g.first[i] = uint32(len(g.steps)) //nolint:gosec // at most job.MaxSteps
 		g.order(section.Steps)
@@ -61,10 +62,6 @@ func newGraph(spec *job.WorkflowSpec) *graph {
 		}
 		if s.Workflow != "" && !slices.Contains(g.subs, s.Workflow) {
 			g.subs = append(g.subs, s.Workflow)
-		}
-		if s.Job != "" && !jobs[s.Job] {
-			jobs[s.Job] = true
-			g.jobs = append(g.jobs, s.Job)
 		}
 	}
 	return g
@@ -171,10 +168,17 @@ func (a *apply) graph(namespace, name string, version uint64) *graph {
 	return g
 }
 
+// maxWorkflowJobs bounds the rows that a workflow has in tableWorkflowJobs: a change
+// of all of them fits an apply.
+const maxWorkflowJobs = 490
+
 // validWorkflow checks a definition, and that what it names exists.
 func (a *apply) validWorkflow(namespace, name string, spec *job.WorkflowSpec) *job.Error {
 	if err := spec.Validate(); err != nil {
 		return err
+	}
+	if n := len(jobsOf(spec)); n > maxWorkflowJobs {
+		return job.Invalid("steps", "must name at most "+strconv.Itoa(maxWorkflowJobs)+" different jobs", strconv.Itoa(n))
 	}
 	for _, section := range spec.Sections() {
 		for i := range section.Steps {

@@ -89,6 +89,9 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	if c, ok := e.callbackCommand(verb, f); ok {
 		return c
 	}
+	if c, ok := e.runCommand(verb, f, input); ok {
+		return c
+	}
 	if c, ok := e.scheduleCommand(verb, f, input); ok {
 		return c
 	}
@@ -291,6 +294,8 @@ func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
 				fmt.Fprintf(b, "%s: %s\n", err.Code, e.nameIDs(err.Error()))
 			}
 		}
+	case r.Run != nil:
+		e.showRun(b, r.Run)
 	case r.Task != nil:
 		e.showTask(b, r.Task)
 	case r.Fire != nil:
@@ -404,10 +409,14 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
 		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings", EventBreaker: "breaker",
 		EventCallback: "callback", EventSchedule: "schedule",
+		EventRunOwed: "run owes work", EventRunEnded: "run ended", EventStepWanted: "verdict wanted",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {
 		fmt.Fprintf(b, " %s", e.name(ev.Task.ID))
+	}
+	if ev.Run != nil {
+		fmt.Fprintf(b, " %s", e.runName(ev.Run.Ref()))
 	}
 	if ev.Callback != nil {
 		fmt.Fprintf(b, " %s to %s due %s", e.nameIDs(ev.Callback.Ref().String()), ev.Callback.Target(), e.at(ev.Callback.Due))

@@ -9,6 +9,7 @@ import (
 
 // dump shows the keys of all tables, or of one, in words.
 func (e *scriptEnv) dump(b *strings.Builder, f fields) {
+	e.runs = e.runRefs()
 	e.tx.Ascend([]byte{tableMeta}, nil, func(k, v []byte) bool {
 		line := e.describe(k, v)
 		// Most scripts are not about who did it.
@@ -60,7 +61,7 @@ func (e *scriptEnv) describe(k, v []byte) string {
 		ref := r.ref()
 		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
 	}
-	for _, describe := range []func([]byte) (string, bool){e.describeDead, e.describeAlert, e.describeCallback, e.describeSchedule, e.describeAudit} {
+	for _, describe := range []func([]byte) (string, bool){e.describeDead, e.describeAlert, e.describeCallback, e.describeSchedule, e.describeRun, e.describeAudit} {
 		if out, ok := describe(k); ok {
 			return out
 		}

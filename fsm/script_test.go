@@ -40,6 +40,7 @@ type scriptEnv struct {
 	now   int64
 	ids   []job.ID // t1, t2, ...
 	page  string   // the last next cursor
+	runs  []RunRef // as of the last dump
 }
 
 func newScriptEnv() *scriptEnv {
@@ -316,7 +317,7 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 	case "dump":
 		e.dump(&b, f)
 	default:
-		if !e.scheduleQuery(&b, cmd, f) {
+		if !e.runQuery(&b, cmd, f) && !e.scheduleQuery(&b, cmd, f) {
 			return "", false
 		}
 	}

@@ -43,6 +43,9 @@ const (
 	// tableStepWanted: namespace, run, number (4) → empty. The steps that wait for a
 	// verdict of the leader.
 	tableStepWanted byte = 0x5d
+	// tableWorkflowJobs: namespace, job, workflow → empty. The jobs that the newest
+	// version of a workflow names: as long as it does, they can't be deleted.
+	tableWorkflowJobs byte = 0x5e
 )
 
 // The counters of runs; see tableCounters.
@@ -70,6 +73,10 @@ func (k key) runByWorkflow(namespace, name string) key {
 func (k key) stepReady(r RunRef, n uint32) key { return k.table(tableStepReady).runRef(r).u32(n) }
 
 func (k key) stepWanted(r RunRef, n uint32) key { return k.table(tableStepWanted).runRef(r).u32(n) }
+
+func (k key) workflowJob(namespace, name, workflow string) key {
+	return k.table(tableWorkflowJobs).name(namespace).name(name).name(workflow)
+}
 
 func (k key) runDeadline(at int64, r RunRef) key {
 	return k.table(tableRunDeadlines).time(at).runRef(r)

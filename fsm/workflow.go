@@ -3,6 +3,7 @@ package fsm
 import (
 	"bytes"
 	"cmp"
+	"slices"
 
 	"github.com/axd-project/axd/job"
 )
@@ -113,10 +114,12 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 	}
 	row := workflowRow{Created: a.now, Spec: c.Spec}
 	w := &Workflow{Namespace: c.Namespace, Name: c.Name, Version: 1, Created: a.now, Updated: a.now, FileSet: c.FileSet}
+	var jobs []string // of the version before
 	if old, ok := a.workflow(c.Namespace, c.Name); ok {
 		w.Version = old.Version + 1
 		if !old.Deleted {
 			w.Created, w.FileSet = old.Created, cmp.Or(c.FileSet, old.FileSet)
+			jobs = a.graph(w.Namespace, w.Name, old.Version).jobs
 		}
 		if !old.Deleted && a.sameWorkflow(old, &c.Spec) {
 			if old.FileSet != w.FileSet {
@@ -126,6 +129,7 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 			return Result{Version: old.Version}
 		}
 	}
+	a.moveWorkflowJobs(w, jobs, jobsOf(&c.Spec))
 	w.describe(&c.Spec)
 	a.writeWorkflow(w)
 	value := mustEncode(a.codec, &row)
@@ -135,6 +139,47 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 		a.dropVersion(w, w.Version-MaxWorkflowVersions)
 	}
 	return Result{Version: w.Version, Changed: true}
+}
+
+// moveWorkflowJobs notes which jobs a workflow names now.
+func (a *apply) moveWorkflowJobs(w *Workflow, was, is []string) {
+	for _, name := range was {
+		if !slices.Contains(is, name) {
+			a.key = a.key.workflowJob(w.Namespace, name, w.Name)
+			a.delete(a.key)
+		}
+	}
+	for _, name := range is {
+		if !slices.Contains(was, name) {
+			a.key = a.key.workflowJob(w.Namespace, name, w.Name)
+			a.set(a.key, nil)
+		}
+	}
+}
+
+// jobsOf are the jobs that a definition names, each once.
+func jobsOf(spec *job.WorkflowSpec) (jobs []string) {
+	seen := map[string]bool{"": true}
+	for _, section := range spec.Sections() {
+		for i := range section.Steps {
+			if name := section.Steps[i].Job; !seen[name] {
+				seen[name] = true
+				jobs = append(jobs, name)
+			}
+		}
+	}
+	return jobs
+}
+
+// workflowOf finds a workflow that names a job.
+func (a *apply) workflowOf(namespace, name string) (workflow string, found bool) {
+	p := key{tableWorkflowJobs}.name(namespace).name(name)
+	a.tx.Ascend(p, prefixEnd(p), func(k, _ []byte) bool {
+		kr := keyReader{rest: k[len(p):]}
+		workflow, found = kr.name(), true
+		return false
+	})
+	return workflow, found
 }
 
 func (a *apply) sameWorkflow(old *Workflow, spec *job.WorkflowSpec) bool {
@@ -169,6 +214,7 @@ func (a *apply) deleteWorkflow(c *DeleteWorkflow) Result {
 	if !ok || w.Deleted {
 		return rejected(job.NotFound("workflow", c.Name))
 	}
+	a.moveWorkflowJobs(w, a.graph(w.Namespace, w.Name, w.Version).jobs, nil)
 	w.Deleted = true
 	for _, v := range a.workflowVersions(w) {
 		a.dropVersion(w, v)
