@@ -1,5 +1,7 @@
 package fsm
 
+import "slices"
+
 // expireRuns deletes the runs that ended before a time, with their tasks, the
 // earliest first, and returns how many rows of the budget are left. A run that is
 // too large for one entry goes step by step; nobody can change it meanwhile.
@@ -59,6 +61,9 @@ func (a *apply) deleteRun(h *heldRun, budget int, r *Result) int {
 		a.key = a.key.step(h.Ref(), n)
 		a.delete(a.key)
 		delete(h.steps, n)
+		if s.changed {
+			h.dirty = slices.DeleteFunc(h.dirty, func(x *heldStep) bool { return x == s })
+		}
 		r.Deleted++
 	}
 	a.forgetRun(h)

@@ -13,6 +13,7 @@ type memTx struct {
 	out  []byte // the last value handed out
 	busy bool   // inside Ascend
 	fast bool   // hand out the rows themselves, for benchmarks
+	ops  int    // rows read and written
 }
 
 type memRow struct{ k, v []byte }
@@ -35,6 +36,7 @@ func (m *memTx) poison() {
 
 func (m *memTx) Get(k []byte) ([]byte, bool) {
 	m.poison()
+	m.ops++
 	row, ok := m.tree.Get(memRow{k: k})
 	if !ok {
 		return nil, false
@@ -56,6 +58,7 @@ func (m *memTx) Ascend(lo, hi []byte, fn func(k, v []byte) bool) {
 		if hi != nil && bytes.Compare(row.k, hi) >= 0 {
 			return false
 		}
+		m.ops++
 		k, v := bytes.Clone(row.k), bytes.Clone(row.v)
 		more := fn(k, v)
 		for _, b := range [][]byte{k, v} {
@@ -70,10 +73,12 @@ func (m *memTx) Ascend(lo, hi []byte, fn func(k, v []byte) bool) {
 
 func (m *memTx) Set(k, v []byte) {
 	m.poison()
+	m.ops++
 	m.tree.ReplaceOrInsert(memRow{bytes.Clone(k), append([]byte{}, v...)})
 }
 
 func (m *memTx) Delete(k []byte) {
 	m.poison()
+	m.ops++
 	m.tree.Delete(memRow{k: k})
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/axd-project/axd/job"
@@ -181,6 +182,7 @@ type heldRun struct {
 	changed bool
 	gone    bool // deleted by this entry
 	steps   map[uint32]*heldStep
+	dirty   []*heldStep // changed by the entry
 
 	work    workHeap
 	owed    map[uint32]bool // rows of tableStepOwed
@@ -191,6 +193,7 @@ type heldRun struct {
 
 type heldStep struct {
 	Step
+	number  uint32
 	changed bool
 	visit   bool // in work
 }
@@ -230,7 +233,7 @@ func (a *apply) step(h *heldRun, n uint32) *heldStep {
 	if !ok {
 		damaged(a.key)
 	}
-	s := &heldStep{Step: *row}
+	s := &heldStep{Step: *row, number: n}
 	h.steps[n] = s
 	a.heldSteps++
 	return s
@@ -241,6 +244,7 @@ func (a *apply) change(h *heldRun, s *heldStep) {
 	a.changeRun(h)
 	if !s.changed {
 		s.changed = true
+		h.dirty = append(h.dirty, s)
 		a.rows++
 	}
 }
@@ -274,18 +278,13 @@ func (a *apply) flushRuns() {
 }
 
 func (a *apply) flushSteps(h *heldRun) {
-	var changed []uint32
-	for n, s := range h.steps {
-		if s.changed {
-			changed = append(changed, n)
-			s.changed = false
-		}
+	slices.SortFunc(h.dirty, func(x, y *heldStep) int { return cmp.Compare(x.number, y.number) })
+	for _, s := range h.dirty {
+		s.changed = false
+		a.key = a.key.step(h.Ref(), s.number)
+		a.set(a.key, mustEncode(a.codec, &s.Step))
 	}
-	slices.Sort(changed)
-	for _, n := range changed {
-		a.key = a.key.step(h.Ref(), n)
-		a.set(a.key, mustEncode(a.codec, &h.steps[n].Step))
-	}
+	h.dirty = h.dirty[:0]
 }
 
 // writeRun stores a run and moves its rows in the indexes.

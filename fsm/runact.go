@@ -52,7 +52,7 @@ func (a *apply) createNext(h *heldRun) {
 	if len(step.Payload) > 0 && step.ForEach == nil && !job.HoldsExpression(step.Payload) {
 		a.putBody(t, &Body{Payload: step.Payload})
 	}
-	s := &heldStep{Step: Step{Task: t.ID}}
+	s := &heldStep{Step: Step{Task: t.ID}, number: n}
 	h.steps[n] = s
 	a.heldSteps++
 	a.change(h, s)
