@@ -26,6 +26,7 @@ func routes() []route {
 	all := append(taskRoutes(), jobRoutes()...)
 	all = append(all, workflowRoutes()...)
 	all = append(all, runRoutes()...)
+	all = append(all, calendarRoutes()...)
 	all = append(all, reconcileRoutes()...)
 	all = append(all, workerRoutes()...)
 	all = append(all, deadLetterRoutes()...)

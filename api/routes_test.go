@@ -124,6 +124,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.Workflow{}, client.WorkflowSummary{}, client.WorkflowList{}, client.WorkflowVersion{}, client.WorkflowVersionList{},
 		job.Param{}, job.Step{}, job.ForEach{}, client.StartRunRequest{}, client.Run{}, client.RunTrigger{}, client.RunStep{},
 		client.RunDetail{}, client.RunList{}, client.RerunRequest{}, client.StepRequest{},
+		client.Calendar{}, client.CalendarList{},
 	}
 	names := map[string]bool{}
 	for _, shape := range shapes {

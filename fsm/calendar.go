@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -22,15 +23,17 @@ type Calendar struct {
 	Spec      job.CalendarSpec `msgpack:"s"`
 	Created   int64            `msgpack:"c"`
 	Updated   int64            `msgpack:"u"`
+	FileSet   string           `msgpack:"f,omitempty"` // whose files describe it; empty: no file does
 }
 
 // PutCalendar creates a calendar or gives it a new version; an equal spec changes
-// nothing. The schedules that name it are planned anew.
+// nothing but, perhaps, the file set. The schedules that name it are planned anew.
 type PutCalendar struct {
 	Namespace string           `msgpack:"n"`
 	Name      string           `msgpack:"N"`
 	Spec      job.CalendarSpec `msgpack:"s"`
 	Actor     string           `msgpack:"a,omitempty"`
+	FileSet   string           `msgpack:"f,omitempty"` // empty: stays as it is
 }
 
 // DeleteCalendar removes a calendar that no schedule names.
@@ -38,6 +41,16 @@ type DeleteCalendar struct {
 	Namespace string `msgpack:"n"`
 	Name      string `msgpack:"N"`
 	Actor     string `msgpack:"a,omitempty"`
+}
+
+// Act implements Acting.
+func (c PutCalendar) Act() Act {
+	return Act{Verb: "put", Kind: "calendar", Namespace: c.Namespace, Names: []string{c.Name}, Actor: c.Actor}
+}
+
+// Act implements Acting.
+func (c DeleteCalendar) Act() Act {
+	return Act{Verb: "delete", Kind: "calendar", Namespace: c.Namespace, Names: []string{c.Name}, Actor: c.Actor}
 }
 
 // newCalendarCommand is newCommand for the commands of this file.
@@ -78,17 +91,27 @@ func (a *apply) putCalendar(c *PutCalendar) Result {
 	if err := c.Spec.Validate(); err != nil {
 		return rejected(err)
 	}
-	cal := &Calendar{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now}
+	if c.FileSet != "" {
+		if err := job.ValidateName("file_set", c.FileSet); err != nil {
+			return rejected(err)
+		}
+	}
+	cal := &Calendar{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now, FileSet: c.FileSet}
 	a.key = a.key.calendar(c.Namespace, c.Name)
 	old, found := stored[Calendar](a, a.key)
-	switch {
-	case found:
+	changed := true
+	if found {
 		spec := bytes.Clone(mustEncode(a.codec, &c.Spec))
-		if bytes.Equal(spec, mustEncode(a.codec, &old.Spec)) {
+		if changed = !bytes.Equal(spec, mustEncode(a.codec, &old.Spec)); !changed {
+			cal.Version, cal.Updated = old.Version, old.Updated
+		} else {
+			cal.Version = old.Version + 1
+		}
+		cal.Created, cal.FileSet = old.Created, cmp.Or(c.FileSet, old.FileSet)
+		if !changed && cal.FileSet == old.FileSet {
 			return Result{Version: old.Version}
 		}
-		cal.Version, cal.Created = old.Version+1, old.Created
-	default:
+	} else {
 		counter := key{}.counter(countCalendars).name(c.Namespace)
 		if a.counter(counter).value >= MaxCalendars {
 			return rejected(&job.Error{
@@ -100,10 +123,10 @@ func (a *apply) putCalendar(c *PutCalendar) Result {
 	}
 	a.key = a.key.calendar(c.Namespace, c.Name)
 	a.set(a.key, mustEncode(a.codec, cal))
-	if found {
+	if found && changed {
 		a.replan(ScheduleRef{c.Namespace, c.Name}, "")
 	}
-	return Result{Version: cal.Version, Changed: true}
+	return Result{Version: cal.Version, Changed: changed}
 }
 
 func (a *apply) deleteCalendar(c *DeleteCalendar) Result {

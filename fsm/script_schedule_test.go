@@ -43,7 +43,7 @@ func (e *scriptEnv) scheduleCommand(verb string, f fields, input string) (Comman
 	case "put-calendar":
 		return PutCalendar{Namespace: ref.Namespace, Name: ref.Name, Spec: job.CalendarSpec{
 			Weekdays: f.list("weekdays"), Include: f.list("include"), Exclude: f.list("exclude"),
-		}}, true
+		}, FileSet: f["set"]}, true
 	case "delete-calendar":
 		return DeleteCalendar{Namespace: ref.Namespace, Name: ref.Name}, true
 	case "continue-schedules":
@@ -95,7 +95,7 @@ func (e *scriptEnv) scheduleQuery(b *strings.Builder, cmd string, f fields) bool
 	case "calendar":
 		if c, ok := GetCalendar(e.tx, ref.Namespace, ref.Name); ok {
 			users, more := CalendarUsers(e.tx, ref.Namespace, ref.Name, 3)
-			fmt.Fprintf(b, "%s v%d updated %s %+v users %v more %v\n", c.Name, c.Version, e.at(c.Updated), c.Spec, users, more)
+			fmt.Fprintf(b, "%s v%d updated %s %+v users %v more %v set %q\n", c.Name, c.Version, e.at(c.Updated), c.Spec, users, more, c.FileSet)
 		}
 	case "calendars":
 		list, next, err := ListCalendars(e.tx, f["ns"], e.cursor(f), int(f.number("limit")))

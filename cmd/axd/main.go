@@ -129,6 +129,7 @@ var lists = map[string]string{
 	"worker":   "'axd worker list' shows the workers.",
 	"server":   "'axd cluster status' shows the servers.",
 	"alert":    "'axd alert list' shows the alerts.",
+	"calendar": "'axd calendar list' shows the calendars. Another namespace: --namespace.",
 	"callback": "'axd callback list' shows the callbacks. Another namespace: --namespace.",
 }
 
@@ -187,7 +188,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
-	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newWorkflow(), newRun(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
+	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newCalendar(), newWorkflow(), newRun(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newValidate(), newPlan(), newApply(), newExport())
 	root.AddCommand(newAudit())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())

@@ -11,7 +11,7 @@ import (
 
 // kinds are what files may define, in the order in which they are applied: what
 // others name comes before them. Deletes go the other way round.
-var kinds = []*Kind{jobs, workflows}
+var kinds = []*Kind{jobs, workflows, calendars}
 
 var jobs = row[job.Spec]{
 	check: func(s *job.Spec) error { return orNil(s.Validate()) },
@@ -65,11 +65,19 @@ var schedules = row[job.ScheduleSpec]{
 		if e := s.Validate(); e != nil {
 			return e
 		}
-		_, e := job.NewPlan(s, job.PlanFor{})
+		_, e := job.NewPlan(s, job.PlanFor{Calendar: job.AnyCalendar})
 		return orNil(e)
 	},
 	refs: func(s *job.ScheduleSpec) []Ref {
 		named := []Ref{{"job", s.Job, "job"}, {"workflow", s.Workflow, "workflow"}}
+		if s.Calendars != nil {
+			for i, name := range s.Calendars.Include {
+				named = append(named, Ref{"calendar", name, "calendars.include[" + strconv.Itoa(i) + "]"})
+			}
+			for i, name := range s.Calendars.Exclude {
+				named = append(named, Ref{"calendar", name, "calendars.exclude[" + strconv.Itoa(i) + "]"})
+			}
+		}
 		if s.After != nil {
 			for i, up := range s.After.All {
 				path := "after.all[" + strconv.Itoa(i) + "]"

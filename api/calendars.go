@@ -1,0 +1,131 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+func calendarRoutes() []route {
+	return []route{
+		{
+			method: get, path: "/v1/calendars", handle: (*api).listCalendars, summary: "List calendars by name",
+			query: pageParams, answer: client.CalendarList{}, statuses: ok,
+		},
+		{
+			method: put, path: "/v1/calendars/:name", handle: (*api).putCalendar,
+			summary: "Create a calendar (201), or give it a new version where it differs; the schedules that name it are planned anew. " +
+				"Version, times and used_by in the body are left aside",
+			body: client.Calendar{}, answer: client.Calendar{}, statuses: created,
+		},
+		{
+			method: get, path: "/v1/calendars/:name", handle: (*api).getCalendar, summary: "Show a calendar with the schedules that name it",
+			answer: client.Calendar{}, statuses: ok,
+		},
+		{
+			method: del, path: "/v1/calendars/:name", handle: (*api).deleteCalendar, summary: "Delete a calendar that no schedule names",
+			statuses: noContent,
+		},
+	}
+}
+
+const shownUsers = 100 // schedules of a calendar
+
+// putCalendar creates a calendar or gives it a new version. The read-only fields
+// of the shape that GET answers are taken and left aside.
+func (a *api) putCalendar(r *request) error {
+	name := r.name("name")
+	if err := job.ValidateName("name", name); err != nil {
+		return err
+	}
+	var in client.Calendar
+	if err := decode(r.body, &in); err != nil {
+		return err
+	}
+	switch {
+	case in.Name != "" && in.Name != name:
+		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
+	case in.FileSet != "" && job.ValidateName("file_set", in.FileSet) != nil:
+		return job.ValidateName("file_set", in.FileSet)
+	case in.Namespace != "" && in.Namespace != r.namespace:
+		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
+	}
+	if err := in.CalendarSpec.Validate(); err != nil {
+		return err
+	}
+	result, wrong := a.propose(r.ctx, fsm.PutCalendar{Namespace: r.namespace, Name: name, Spec: in.CalendarSpec, FileSet: in.FileSet})
+	if wrong != nil {
+		return wrong
+	}
+	status := http.StatusOK
+	if result.Changed && result.Version == 1 {
+		status = http.StatusCreated
+		r.Response().Header().Set("Location", r.Request().URL.RequestURI())
+	}
+	out := client.Calendar{Namespace: r.namespace, Name: name, CalendarSpec: in.CalendarSpec, Version: result.Version}
+	// The write is done: a read that fails now only costs the answer its times.
+	_ = a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
+		if c, ok := fsm.GetCalendar(v, r.namespace, name); ok && c.Version == result.Version {
+			out = showCalendar(c)
+		}
+		return nil
+	})
+	return write(r, status, out)
+}
+
+func (a *api) getCalendar(r *request) error {
+	name := r.name("name")
+	var out client.Calendar
+	err := a.read(r, func(v fsm.Reader) error {
+		c, ok := fsm.GetCalendar(v, r.namespace, name)
+		if !ok {
+			return job.NotFound("name", name)
+		}
+		out = showCalendar(c)
+		out.UsedBy, _ = fsm.CalendarUsers(v, r.namespace, name, shownUsers)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+func (a *api) listCalendars(r *request) error {
+	limit, wrong := r.limit()
+	if wrong != nil {
+		return wrong
+	}
+	var out client.CalendarList
+	err := a.read(r, func(v fsm.Reader) error {
+		calendars, next, err := fsm.ListCalendars(v, r.namespace, r.values.Get("cursor"), limit)
+		if err != nil {
+			return err
+		}
+		out = client.CalendarList{Calendars: make([]client.Calendar, 0, len(calendars)), NextCursor: next}
+		for _, c := range calendars {
+			out.Calendars = append(out.Calendars, showCalendar(c))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+func (a *api) deleteCalendar(r *request) error {
+	if _, err := a.propose(r.ctx, fsm.DeleteCalendar{Namespace: r.namespace, Name: r.name("name")}); err != nil {
+		return err
+	}
+	return r.NoContent(http.StatusNoContent)
+}
+
+func showCalendar(c fsm.Calendar) client.Calendar {
+	return client.Calendar{
+		Namespace: c.Namespace, Name: c.Name, CalendarSpec: c.Spec, Version: c.Version,
+		CreatedAt: instant(c.Created), UpdatedAt: instant(c.Updated), FileSet: c.FileSet,
+	}
+}
