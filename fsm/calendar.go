@@ -43,16 +43,6 @@ type DeleteCalendar struct {
 	Actor     string `msgpack:"a,omitempty"`
 }
 
-// Act implements Acting.
-func (c PutCalendar) Act() Act {
-	return Act{Verb: "put", Kind: "calendar", Namespace: c.Namespace, Names: []string{c.Name}, Actor: c.Actor}
-}
-
-// Act implements Acting.
-func (c DeleteCalendar) Act() Act {
-	return Act{Verb: "delete", Kind: "calendar", Namespace: c.Namespace, Names: []string{c.Name}, Actor: c.Actor}
-}
-
 // newCalendarCommand is newCommand for the commands of this file.
 func newCalendarCommand(code Code) Command {
 	switch code {
