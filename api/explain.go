@@ -78,6 +78,7 @@ func (a *api) explainTask(r *request) error {
 	out.ID, out.Namespace, out.Job = q.task.ID.String(), q.task.Namespace, q.task.Job
 	out.State = string(job.Show(q.task.State, q.task.Due, q.task.Retry, q.now))
 	out.App, out.Owner, out.At = q.policy.App, q.policy.Owner, at(q.now)
+	out.Schedule, out.NominalTime = q.task.Schedule, instant(q.task.Nominal)
 	out.Reasons = showReasons(q.found, out.ID)
 	return write(r, http.StatusOK, out)
 }

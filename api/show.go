@@ -69,6 +69,8 @@ func showTask(t fsm.Task, now int64) client.Task {
 		Namespace:       t.Namespace,
 		Job:             t.Job,
 		Step:            t.Step,
+		Schedule:        t.Schedule,
+		NominalTime:     instant(t.Nominal),
 		State:           string(job.Show(t.State, t.Due, t.Retry, now)),
 		Priority:        t.Policy.Priority.String(),
 		ExecuteTime:     instant(t.Due),

@@ -7,13 +7,16 @@ import (
 
 // Explanation tells why a task isn't running, or why it ended as it did.
 type Explanation struct {
-	ID        string    `json:"id"`
-	Namespace string    `json:"namespace"`
-	Job       string    `json:"job,omitempty"`
-	State     string    `json:"state"`
-	App       string    `json:"app,omitempty"`   // whom to ask: the task's, else its job's
-	Owner     string    `json:"owner,omitempty"` // ditto
-	At        time.Time `json:"at"`              // the cluster's clock when it was looked at
+	ID        string `json:"id"`
+	Namespace string `json:"namespace"`
+	Job       string `json:"job,omitempty"`
+	State     string `json:"state"`
+	App       string `json:"app,omitempty"`      // whom to ask: the task's, else its job's
+	Owner     string `json:"owner,omitempty"`    // ditto
+	Schedule  string `json:"schedule,omitempty"` // that fired it
+	// NominalTime is the time of the schedule that the task is for.
+	NominalTime *time.Time `json:"nominal_time,omitempty"`
+	At          time.Time  `json:"at"` // the cluster's clock when it was looked at
 	// Stale: no leader confirmed it; it is what the asked server has.
 	Stale   bool     `json:"stale,omitempty"`
 	Reasons []Reason `json:"reasons"` // what has to go away first comes first

@@ -46,9 +46,11 @@ type Task struct {
 	ID              string        `json:"id"`
 	Namespace       string        `json:"namespace"`
 	Job             string        `json:"job,omitempty"`
-	Run             string        `json:"run,omitempty"`      // whose step the task is
-	Step            string        `json:"step,omitempty"`     // which
-	Executor        *job.Executor `json:"executor,omitempty"` // of a task without job; shown for one task, not in lists
+	Run             string        `json:"run,omitempty"`          // whose step the task is
+	Step            string        `json:"step,omitempty"`         // which
+	Schedule        string        `json:"schedule,omitempty"`     // that fired it
+	NominalTime     *time.Time    `json:"nominal_time,omitempty"` // the time of the schedule that it is for
+	Executor        *job.Executor `json:"executor,omitempty"`     // of a task without job; shown for one task, not in lists
 	State           string        `json:"state"`
 	Priority        string        `json:"priority"`
 	ExecuteTime     *time.Time    `json:"execute_time,omitempty"` // of the next or latest attempt

@@ -34,6 +34,8 @@ func explanationTable(t *table, e client.Explanation) {
 	t.pair("ID", e.ID)
 	t.pair("Job", e.Job)
 	t.pair("State", e.State)
+	t.pair("Schedule", e.Schedule)
+	t.pair("Nominal time", exact(e.NominalTime))
 	t.pair("App", e.App)
 	t.pair("Owner", e.Owner)
 	if e.Stale {

@@ -138,6 +138,8 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Job", task.Job)
 	t.pair("Run", task.Run)
 	t.pair("Step", task.Step)
+	t.pair("Schedule", task.Schedule)
+	t.pair("Nominal time", exact(task.NominalTime))
 	if task.Executor != nil {
 		t.pair("Runs", describe(*task.Executor))
 	}
