@@ -31,7 +31,7 @@ var awkward = []string{
 	"a\nb", "a\nb\n", "a\n\nb\n\n\n", "\na", "\n", "\n\n", " a\nb", "a \nb", "a\n b\n  c", "a\tb", "\ta\nb", "a\r\nb", "a\u2028b", "\ufeffa", "é\nü",
 	"'", "\"", "a'b", "\\", "a\\nb", "{a}", "[a]", "*a", "&a", "!a", "|", ">", "%a", "@a", "`a", "?", "? a", ":", "a:", ":a", ",", "a, b",
 	"${{ params.day }}", "${{ a }}\nb", "12:30:45", "2026-01-01", "0123", "=", "<<", "a\x00b", "a\x01", "😀", "\u0085", "no\u00a0break", "#a\nb", "- a\n- b",
-	"#!/bin/sh\nset -e\n\techo \"$1\"\n", "key: |\n  x\n", "trailing\n \n", "a\n\t\n", "NaN", ".inf", "1.", "+1", "1.0e+5", "\\u0041", "-c", "--all", "-1", "http://a:1/b", "http://a:", "1h30m", "1d", "2e5", "-x: y",
+	"#!/bin/sh\nset -e\n\techo \"$1\"\n", "key: |\n  x\n", "trailing\n \n", "a\n\t\n", "NaN", ".inf", "1.", "+1", "1.0e+5", "\\u0041", "-c", "--all", "-1", "http://a:1/b", "http://a:", "1h30m", "1d", "2e5", "-x: y", "/usr/bin:/bin", "a:b", "a:b:", "a :b", "a:/b c:d", "the shop's", "a'", "a:30", "x:y: z", "(a", "a (b)", "a)",
 }
 
 func texts() *rapid.Generator[string] {

@@ -131,7 +131,10 @@ func blockable(s string) bool {
 	})
 }
 
-var plain = regexp.MustCompile(`^-{0,2}[A-Za-z_/][A-Za-z0-9_./@%+=~-]*( [A-Za-z0-9_./@%+=~(-][A-Za-z0-9_./@%+=~()-]*)*$`)
+var plain = regexp.MustCompile(`^-{0,2}[A-Za-z_/]` + inWord + `( [A-Za-z0-9_./@%+=~(-]` + inWord + `)*$`)
+
+// inWord are the characters within a word, and colons that begin no value.
+const inWord = `(?:[A-Za-z0-9_./@%+=~()'-]|:[A-Za-z_/])*`
 
 // span is a duration, which no reader takes for a number, and address a URL.
 var (

@@ -1,0 +1,36 @@
+package examples
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// The upstream delivers two seconds late: the first step tries again until it is
+// there, the others wait, and the result is that of the data.
+func TestDaily(t *testing.T) {
+	p := start(t, "daily")
+	run := strings.TrimSpace(p.must("run", "start", "daily", "--param", "day=2015-08-15"))
+	p.must("task", "submit", "--job", "daily-feed", "--payload", `"2015-08-15"`, "--delay", "2s")
+	begin := time.Now()
+	if code, _, errs := p.axd("run", "show", run, "--watch"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if took := time.Since(begin); took < time.Second {
+		t.Errorf("it was done after %s, before the delivery", took)
+	}
+	shown := p.show(run)
+	for _, step := range []string{"extract", "clean", "aggregate", "report"} {
+		has(t, shown, step, "success")
+	}
+	// Counted by hand from weather.csv.
+	const want = "New York,15,29.0,2,30.49,33.3\nSeattle,15,38.1,2,26.91,33.3\n"
+	if got := p.file("2015-08-15/aggregate.csv"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	has(t, p.file("2015-08-15/report.txt"), "Seattle", "15 days", "38.1 mm of rain on 2 of them")
+	raw, clean := strings.Count(p.file("2015-08-15/raw.csv"), "\n"), strings.Count(p.file("2015-08-15/clean.csv"), "\n")
+	if raw != 33 || clean != 30 {
+		t.Errorf("%d lines came in, %d are clean", raw, clean)
+	}
+}

@@ -1,0 +1,172 @@
+package definition
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/axd-project/axd/chaos/process"
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/server"
+)
+
+// cluster starts one real server and returns a client of it.
+func cluster(t *testing.T) func(namespace string) *client.Client {
+	t.Helper()
+	ports, err := process.FreePorts(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(server.Config{
+		Name: "s1", DataDir: t.TempDir(), HTTP: ports[0], RPC: ports[1], Gossip: ports[2], BootstrapExpect: 1, Alone: true,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-s.Ready():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the server did not become ready")
+	}
+	return func(namespace string) *client.Client {
+		c, err := client.New(client.Config{Addresses: []string{s.HTTPAddr()}, Namespace: namespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+}
+
+// lines are texts that a job may hold: awkward, but without the control characters
+// that its rules refuse.
+func lines(allowed string) *rapid.Generator[string] {
+	return rapid.Map(texts(), func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if (r < ' ' || r >= 0x7f && r < 0xa0) && !strings.ContainsRune(allowed, r) {
+				return -1
+			}
+			return r
+		}, s)
+	})
+}
+
+func specs() *rapid.Generator[job.Spec] {
+	return rapid.Custom(func(t *rapid.T) job.Spec {
+		spec := job.Spec{Description: lines("\n\t").Draw(t, "description")}
+		switch rapid.IntRange(0, 2).Draw(t, "kind") {
+		case 0:
+			spec.Exec = &job.Exec{
+				Command: append([]string{"sh"}, rapid.SliceOfN(lines("\n\t\r\x01"), 0, 4).Draw(t, "arguments")...),
+				Env:     rapid.MapOfN(rapid.StringMatching(`[A-Z_]{1,4}`), lines("\n"), 0, 3).Draw(t, "env"),
+				Stdin:   lines("\n\t\r\x00").Draw(t, "stdin"),
+				Limits:  job.Limits{CPU: rapid.Float64Range(0, 8).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 1<<60).Draw(t, "memory")},
+			}
+		case 1:
+			spec.HTTP = &job.HTTP{URL: "http://a.example/" + rapid.StringMatching(`[a-z?&=#]{0,9}`).Draw(t, "url"), Body: lines("\n").Draw(t, "body")}
+		default:
+			spec.Handler = rapid.StringMatching(`[a-z0-9][a-z0-9.-]{0,9}`).Draw(t, "handler")
+		}
+		if rapid.Bool().Draw(t, "retry") {
+			spec.Retry = &job.Retry{
+				MaxRetries: new(rapid.IntRange(0, 9).Draw(t, "retries")), Factor: rapid.Float64Range(1, 9).Draw(t, "factor"),
+				Jitter: new(job.Jitter(rapid.Float64Range(0, 1).Draw(t, "jitter"))),
+			}
+		}
+		spec.Priority = job.Priority(rapid.IntRange(0, 3).Draw(t, "priority"))
+		spec.Timeout = new(job.Duration(rapid.Int64Range(0, 1<<55).Draw(t, "timeout")))
+		spec.Selector = rapid.MapOfN(rapid.StringMatching(`[a-z][a-z/.]{0,4}`), rapid.StringMatching(`[a-z0-9]{1,4}`), 0, 3).Draw(t, "selector")
+		return spec
+	})
+}
+
+// Whatever a cluster has: exported and applied, in its namespace or another, it
+// changes nothing there, and makes the same here.
+func TestExportedAndAppliedNothingChanges(t *testing.T) {
+	in := cluster(t)
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		ctx := context.Background()
+		from, to := in(fmt.Sprint("from", n)), in(fmt.Sprint("to", n))
+		made := map[string]job.Spec{}
+		for i := range rapid.IntRange(1, 4).Draw(t, "count") {
+			name := fmt.Sprint("job-", i)
+			made[name] = specs().Draw(t, name)
+			if _, err := from.PutJob(ctx, name, made[name]); err != nil {
+				t.Fatalf("%v: %+v", err, made[name])
+			}
+		}
+		plan := applied(t, from)
+		if plan.Changes() != 0 || plan.Count(Unchanged) != len(made) {
+			t.Fatalf("exported and planned: %+v", plan.Steps)
+		}
+		for _, s := range plan.Steps {
+			if s.Version != 1 {
+				t.Fatalf("%+v", s)
+			}
+		}
+		copied(t, from, to)
+		if again := applied(t, to); again.Changes() != 0 {
+			t.Fatalf("copied and planned: %+v", again.Steps)
+		}
+	})
+}
+
+func exported(t *rapid.T, c *client.Client) *Set {
+	docs, err := Export(context.Background(), c, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := WriteTo(&text, docs); err != nil {
+		t.Fatal(err)
+	}
+	set, err := Load([]string{"-"}, &text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	return set
+}
+
+// applied plans and applies what a cluster has to itself.
+func applied(t *rapid.T, c *client.Client) *Plan {
+	plan, err := exported(t, c).Compare(context.Background(), c, Options{Set: "default", Prune: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := plan.Apply(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Steps = done
+	return plan
+}
+
+func copied(t *rapid.T, from, to *client.Client) {
+	plan, err := exported(t, from).Compare(context.Background(), to, Options{Set: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plan.Apply(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
