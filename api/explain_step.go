@@ -54,6 +54,10 @@ func explainStep(q *explaining) {
 	_, section := o.graph.Step(o.num)
 	named := fmt.Sprintf("run %s of workflow %s", o.run.ID, o.run.Workflow)
 	switch {
+	case q.task.Item != 0:
+		q.waitingItem(&o, named)
+	case o.row.Phase == fsm.StepBegun:
+		q.inParts(&o)
 	case o.row.Phase == fsm.StepReady:
 		q.add(job.Reason{
 			Code: job.ReasonRunFull,
@@ -71,6 +75,35 @@ func explainStep(q *explaining) {
 	default:
 		q.blocked(&o, section)
 	}
+}
+
+// waitingItem tells why an item has not begun.
+func (q *explaining) waitingItem(o *ofRun, named string) {
+	limits := "the items before it are to begin first"
+	if o.step.ForEach != nil && o.step.ForEach.Parallel > 0 {
+		limits = fmt.Sprintf("%d of its step may be at work at once (parallel)", o.step.ForEach.Parallel)
+	}
+	if most := o.graph.Spec().MaxParallel; most > 0 {
+		limits += fmt.Sprintf(", %d of %s (max_parallel)", most, named)
+	}
+	q.add(job.Reason{
+		Code: job.ReasonRunFull, Text: fmt.Sprintf("It is item %d of step %s, and waits for its turn: %s.", q.task.Item, q.task.Step, limits),
+		Next: "Wait, or raise parallel or max_parallel for the next run.",
+	})
+}
+
+// inParts tells of a step for which others are at work.
+func (q *explaining) inParts(o *ofRun) {
+	r := job.Reason{Code: job.ReasonInParts}
+	if f := o.row.Fan; f != nil {
+		ended := f.Made - f.Counts[job.Blocked] - f.Counts[job.Pending]
+		r.Text = fmt.Sprintf("It is %d tasks, of which %d have ended, and ends with the last.", f.Total, ended)
+		r.Next = "See them: 'axd task list --run " + o.run.ID.String() + "'."
+	} else {
+		r.Text = "It is run " + o.row.Child.String() + " of workflow " + o.step.Workflow + ", and ends with it."
+		r.Next = "See how far that is: 'axd run show " + o.row.Child.String() + "'."
+	}
+	q.add(r)
 }
 
 // blocked names the steps whose end a step waits for.

@@ -233,5 +233,19 @@ func showRunStep(g fsm.RunGraph, s *fsm.RunStep, now int64) client.RunStep {
 	if rule := def.RuleOrDefault(); rule != job.AllSuccess {
 		out.Rule = string(rule)
 	}
+	if s.AtWork() {
+		out.State = job.Running.String()
+	}
+	if !s.Child.IsZero() {
+		out.Run = s.Child.String()
+	}
+	if s.Fan != nil && s.Phase == fsm.StepBegun {
+		out.ItemCount, out.Items = new(int64(s.Fan.Total)), map[string]int64{}
+		for _, state := range job.States {
+			if n := s.Fan.Counts[state]; n > 0 {
+				out.Items[state.String()] = int64(n)
+			}
+		}
+	}
 	return out
 }

@@ -71,6 +71,7 @@ func showTask(t fsm.Task, now int64) client.Task {
 		Step:            t.Step,
 		Schedule:        t.Schedule,
 		NominalTime:     instant(t.Nominal),
+		Item:            t.Item,
 		State:           string(job.Show(t.State, t.Due, t.Retry, now)),
 		Priority:        t.Policy.Priority.String(),
 		ExecuteTime:     instant(t.Due),

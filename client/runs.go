@@ -48,16 +48,22 @@ type RunTrigger struct {
 
 // RunStep is a step of a run.
 type RunStep struct {
-	Name     string   `json:"name"`
-	Section  string   `json:"section"` // steps, on_failure, finally
-	Task     string   `json:"task_id"`
-	Job      string   `json:"job,omitempty"`
-	Workflow string   `json:"workflow,omitempty"`
-	Needs    []string `json:"needs,omitempty"`
-	Rule     string   `json:"rule,omitempty"` // where it isn't all_success
+	Name     string `json:"name"`
+	Section  string `json:"section"` // steps, on_failure, finally
+	Task     string `json:"task_id"`
+	Job      string `json:"job,omitempty"`
+	Workflow string `json:"workflow,omitempty"`
+	// Run is the run that the step is, where it names a workflow and has begun.
+	Run string `json:"run,omitempty"`
+	// Items are the tasks of a step that fans out, by stored state; pending stands for
+	// dispatched and running too. ItemCount is how many there are to be.
+	Items     map[string]int64 `json:"items,omitempty"`
+	ItemCount *int64           `json:"item_count,omitempty"`
+	Needs     []string         `json:"needs,omitempty"`
+	Rule      string           `json:"rule,omitempty"` // where it isn't all_success
 	// AllowFailure: that it failed doesn't make the run fail.
 	AllowFailure bool          `json:"allow_failure,omitempty"`
-	State        string        `json:"state"` // of its task
+	State        string        `json:"state"` // of its task; running while its items or its run are at work
 	Attempt      int           `json:"attempt"`
 	RetryCount   int           `json:"retry_count"`
 	StartedAt    *time.Time    `json:"started_at,omitempty"`

@@ -48,6 +48,7 @@ type Task struct {
 	Job             string        `json:"job,omitempty"`
 	Run             string        `json:"run,omitempty"`          // whose step the task is
 	Step            string        `json:"step,omitempty"`         // which
+	Item            uint32        `json:"item,omitempty"`         // of a step that fans out: the number of its item; numbers go on when the step runs again
 	Schedule        string        `json:"schedule,omitempty"`     // that fired it
 	NominalTime     *time.Time    `json:"nominal_time,omitempty"` // the time of the schedule that it is for
 	Executor        *job.Executor `json:"executor,omitempty"`     // of a task without job; shown for one task, not in lists

@@ -41,6 +41,7 @@ func (a *apply) startChild(h *heldRun, c *StepVerdict, s *heldStep) {
 	child.Depth = h.Depth + 1
 	s.Phase, s.Fixed, s.Child = StepBegun, false, child.ID
 	a.change(h, s)
+	a.markStarted(a.taskOf(h, s))
 }
 
 // childEnded ends the step that a run is.

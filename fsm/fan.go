@@ -60,6 +60,7 @@ func (a *apply) fanOut(h *heldRun, c *StepVerdict, s *heldStep) {
 			f.First = s.Fan.First + s.Fan.Made
 		}
 		s.Fan, s.Phase, s.Fixed = f, StepBegun, false
+		a.markStarted(a.taskOf(h, s))
 	}
 	a.change(h, s)
 	for _, payload := range c.Items {
@@ -290,6 +291,20 @@ func (a *apply) neverRan(t *Task) bool {
 	}
 	n := h.graph.number[t.Step]
 	return h.graph.computed[n] && (a.step(h, n).Phase != StepBegun || h.graph.steps[n].ForEach != nil || h.graph.steps[n].Workflow != "")
+}
+
+// AtWork reports whether a step has not ended for which others are at work: its items,
+// or its run.
+func (s *RunStep) AtWork() bool {
+	return s.Phase == StepBegun && s.Record.State == job.Blocked
+}
+
+// markStarted notes when others began to work for a step.
+func (a *apply) markStarted(old *Task) {
+	t := new(Task)
+	*t = *old
+	t.Started = a.now
+	a.write(old, t)
 }
 
 // standsIn reports whether a task is that of a step for which others are at work.

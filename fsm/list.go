@@ -174,7 +174,11 @@ func (q *taskQuery) walks() []taskWalk {
 		return []taskWalk{q.byWorker()}
 	}
 	if !f.Run.IsZero() {
-		return []taskWalk{q.byRun()}
+		items := q.byItem()
+		steps := q.byRun()
+		steps.ranges = append(steps.ranges, items.ranges...)
+		items.rows = 1 // where a cursor leads alone
+		return []taskWalk{steps, items}
 	}
 	var walks []taskWalk
 	counts := CountTasks(q.r, f.Namespace)
@@ -228,11 +232,22 @@ func (q *taskQuery) byWorker() taskWalk {
 func (q *taskQuery) byRun() taskWalk {
 	prefix := key{tableSteps}.runRef(RunRef{q.f.Namespace, q.f.Run})
 	return prefixWalk(prefix, 0, func(k, v []byte) (TaskRef, bool) {
+		if k[0] == tableItems {
+			return TaskRef{q.f.Namespace, job.ID(v)}, true
+		}
 		var s Step
 		c := codecs.Get().(*codec)
 		defer codecs.Put(c)
 		mustDecode(c, k, v, &s)
 		return TaskRef{q.f.Namespace, s.Task}, true
+	})
+}
+
+// byItem walks the items of a run's steps.
+func (q *taskQuery) byItem() taskWalk {
+	prefix := key{tableItems}.runRef(RunRef{q.f.Namespace, q.f.Run})
+	return prefixWalk(prefix, 0, func(_, v []byte) (TaskRef, bool) {
+		return TaskRef{q.f.Namespace, job.ID(v)}, true
 	})
 }
 

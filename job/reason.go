@@ -22,6 +22,7 @@ const (
 
 	ReasonBlocked       ReasonCode = "blocked"        // other steps of its run have to end first, or its section's time to come
 	ReasonRunFull       ReasonCode = "run_full"       // its run has as many tasks at work as it may
+	ReasonInParts       ReasonCode = "in_parts"       // others are at work for it: its items, or its run
 	ReasonNoVerdict     ReasonCode = "no_verdict"     // the leader has yet to evaluate its step's expressions
 	ReasonRunOwes       ReasonCode = "run_owes"       // its run is being made, or has yet to take in a change
 	ReasonNotNeeded     ReasonCode = "not_needed"     // it was skipped
@@ -66,7 +67,7 @@ const (
 // reasonOrder ranks reasons: what has to go away first comes first.
 var reasonOrder = []ReasonCode{
 	ReasonNoQuorum, ReasonNoLeader, ReasonLeaderSilent,
-	ReasonRunOwes, ReasonBlocked, ReasonRunFull, ReasonNoVerdict,
+	ReasonRunOwes, ReasonBlocked, ReasonRunFull, ReasonInParts, ReasonNoVerdict,
 	ReasonRestored, ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen, ReasonLimitHeld, ReasonRateLimited,
 	ReasonNoWorker, ReasonNoMatch, ReasonWorkersAway, ReasonSlotsReserved, ReasonNoSlot, ReasonQueued,
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,

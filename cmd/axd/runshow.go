@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -99,8 +100,19 @@ func runTable(t *table, d *client.RunDetail, now time.Time) {
 		if s.Attempt > 0 {
 			try = strconv.Itoa(s.Attempt)
 		}
-		t.row(mark+strings.Repeat("  ", n.depth)+cut(s.Name, 30), s.State, clock(s.StartedAt, now), took, try, s.Task, cut(s.LastError, 40))
+		t.row(mark+strings.Repeat("  ", n.depth)+cut(s.Name, 30), s.State, clock(s.StartedAt, now), took, try, s.Task, cut(cmp.Or(s.LastError, partsOf(s)), 40))
 	}
+}
+
+// partsOf tells what is at work for a step, or was.
+func partsOf(s *client.RunStep) string {
+	switch {
+	case s.ItemCount != nil:
+		return strconv.FormatInt(s.Items["success"], 10) + " of " + strconv.FormatInt(*s.ItemCount, 10) + " items succeeded"
+	case s.Run != "":
+		return "run " + s.Run
+	}
+	return ""
 }
 
 // treeNode is a step in the order of a tree.
