@@ -49,6 +49,9 @@ func TestStepsInParts(t *testing.T) {
 	if fan.ItemCount == nil || *fan.ItemCount != 2 || fan.Items["pending"] != 1 || fan.Items["blocked"] != 1 || fan.StartedAt == nil {
 		t.Errorf("%+v", fan)
 	}
+	if d.ItemCount != 2 || d.StepCount != 3 {
+		t.Errorf("%+v", d.Run)
+	}
 	if child := w.runOf(sub.Run); child.Workflow != "inner" || child.Trigger.Kind != "run" || child.Trigger.Run != run.ID || child.Trigger.Step != "sub" {
 		t.Errorf("%+v", child)
 	}

@@ -193,7 +193,7 @@ func showRun(run *fsm.Run) client.Run {
 	out := client.Run{
 		ID: run.ID.String(), Namespace: run.Namespace, Workflow: run.Workflow, WorkflowVersion: run.WorkflowVersion,
 		State: run.State.String(), Priority: run.Priority.String(), Trigger: showTrigger(&run.Trigger),
-		StepCount: run.Steps, Tasks: map[string]int64{},
+		StepCount: run.Steps, ItemCount: int64(run.Items), Tasks: map[string]int64{},
 		CreatedAt: at(run.Created), FinishedAt: instant(run.Ended), TimeoutAt: instant(run.EndBy),
 		Error: run.Error, DeadLetters: int64(run.Dead), Touched: run.Touched,
 	}

@@ -21,7 +21,8 @@ type Run struct {
 	Trigger         RunTrigger       `json:"trigger"`
 	Params          json.RawMessage  `json:"params,omitempty"` // with their defaults; shown for one run, not in lists
 	StepCount       int              `json:"step_count"`
-	Tasks           map[string]int64 `json:"tasks"` // its tasks by stored state; pending stands for dispatched and running too
+	ItemCount       int64            `json:"item_count,omitempty"` // tasks of items of its steps, beside the one of each step
+	Tasks           map[string]int64 `json:"tasks"`                // its tasks by stored state; pending stands for dispatched and running too
 	CreatedAt       time.Time        `json:"created_at"`
 	FinishedAt      *time.Time       `json:"finished_at,omitempty"`
 	Duration        *job.Duration    `json:"duration,omitempty"`   // created to finished

@@ -127,7 +127,7 @@ func TestVerdictsModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := &verdictModel{world: newWorld(r)}
 		verdictFlows(m.world)
-		for range rapid.IntRange(1, 40).Draw(r, "acts") {
+		for range rapid.IntRange(1, 25).Draw(r, "acts") {
 			m.act(r)
 			m.now += 1000
 		}

@@ -166,7 +166,7 @@ func newRunList() *cobra.Command {
 		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
 			now := time.Now()
-			t.row("ID", "WORKFLOW", "STATE", "CREATED", "DURATION", "STEPS", "TRIGGER")
+			t.row("ID", "WORKFLOW", "STATE", "CREATED", "DURATION", "TASKS", "TRIGGER")
 			for i := range list.Runs {
 				r := &list.Runs[i]
 				t.row(r.ID, cut(r.Workflow, 20), runState(r), clock(&r.CreatedAt, now), runDuration(r, now), progress(r), cut(triggerOf(&r.Trigger), 20))
@@ -289,7 +289,7 @@ func progress(r *client.Run) string {
 	for _, n := range r.Tasks {
 		made += n
 	}
-	return strconv.FormatInt(made-open, 10) + "/" + strconv.Itoa(r.StepCount)
+	return strconv.FormatInt(made-open, 10) + "/" + strconv.FormatInt(int64(r.StepCount)+r.ItemCount, 10)
 }
 
 func triggerOf(t *client.RunTrigger) string {

@@ -74,7 +74,7 @@ func runTable(t *table, d *client.RunDetail, now time.Time) {
 	t.pair("Ended", exact(d.FinishedAt))
 	t.pair("Duration", runDuration(&d.Run, now))
 	t.pair("Time-out", exact(d.TimeoutAt))
-	t.pair("Steps ended", progress(&d.Run))
+	t.pair("Tasks ended", progress(&d.Run))
 	if d.DeadLetters > 0 {
 		t.pair("Dead letters", strconv.FormatInt(d.DeadLetters, 10))
 	}
