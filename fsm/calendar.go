@@ -228,10 +228,14 @@ func GetCalendar(r Reader, namespace, name string) (Calendar, bool) {
 }
 
 // CalendarsOf returns what finds a namespace's calendars, as a job.Plan wants it.
-func CalendarsOf(r Reader, namespace string) func(name string) (*job.CalendarSpec, bool) {
-	return func(name string) (*job.CalendarSpec, bool) {
+func CalendarsOf(r Reader, namespace string) func(name string) (*job.CalendarDays, bool) {
+	return func(name string) (*job.CalendarDays, bool) {
 		c, ok := GetCalendar(r, namespace, name)
-		return &c.Spec, ok
+		if !ok {
+			return nil, false
+		}
+		days, err := c.Spec.Ready()
+		return days, err == nil
 	}
 }
 

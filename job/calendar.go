@@ -36,13 +36,13 @@ func (c *CalendarSpec) Validate() *Error {
 	if len(c.Weekdays)+len(c.Include) == 0 {
 		return &Error{Code: CodeInvalid, Field: "weekdays", Rule: "must be given, or days in include: no day would belong to the calendar"}
 	}
-	_, err := c.days()
+	_, err := c.Ready()
 	return err
 }
 
-// days reads the calendar.
-func (c *CalendarSpec) days() (*daySet, *Error) {
-	set := &daySet{}
+// Ready reads the calendar's entries, for the plans that follow it to share.
+func (c *CalendarSpec) Ready() (*CalendarDays, *Error) {
+	set := &CalendarDays{}
 	for i, text := range c.Weekdays {
 		first, last, ranged := strings.Cut(strings.ToLower(text), "-")
 		if !ranged {
@@ -76,13 +76,14 @@ func (c *CalendarSpec) days() (*daySet, *Error) {
 
 func nth(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
 
-// daySet is a calendar made ready. Days are counted from 1970-01-01.
-type daySet struct {
+// CalendarDays is a calendar made ready; it never changes. Days are counted from
+// 1970-01-01.
+type CalendarDays struct {
 	weekdays         uint8 // bit 0 is Sunday
 	include, exclude dayList
 }
 
-func (s *daySet) has(day int64) bool {
+func (s *CalendarDays) has(day int64) bool {
 	if s.exclude.has(day) {
 		return false
 	}
@@ -91,7 +92,7 @@ func (s *daySet) has(day int64) bool {
 }
 
 // last is the last dated day that the calendar speaks of.
-func (s *daySet) last() int64 { return max(s.include.last(), s.exclude.last()) }
+func (s *CalendarDays) last() int64 { return max(s.include.last(), s.exclude.last()) }
 
 // dayList holds spans of days, and spans within each year.
 type dayList struct {
@@ -175,7 +176,7 @@ func (l *dayList) last() int64 {
 // Days lists the calendar's days from one on, at most limit of them and none
 // later than a span of years: for people to look at.
 func (c *CalendarSpec) Days(from time.Time, limit int) ([]string, *Error) {
-	set, err := c.days()
+	set, err := c.Ready()
 	if err != nil {
 		return nil, err
 	}

@@ -71,9 +71,13 @@ var testCalendars = map[string]*CalendarSpec{
 }
 
 func calendarPlan(t interface{ Fatal(...any) }, s ScheduleSpec) *Plan {
-	p, err := NewPlan(&s, PlanFor{Namespace: "default", Name: "x", Calendar: func(name string) (*CalendarSpec, bool) {
+	p, err := NewPlan(&s, PlanFor{Namespace: "default", Name: "x", Calendar: func(name string) (*CalendarDays, bool) {
 		c, ok := testCalendars[name]
-		return c, ok
+		if !ok {
+			return nil, false
+		}
+		days, err := c.Ready()
+		return days, err == nil
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ type PlanFor struct {
 	Namespace, Name string    // of the schedule: what H and jitter are drawn from
 	Created         time.Time // of the schedule: the anchor of every, where none is given
 	// Calendar finds a calendar of the schedule's namespace; nil: there is none.
-	Calendar func(name string) (*CalendarSpec, bool)
+	Calendar func(name string) (*CalendarDays, bool)
 }
 
 // NewPlan reads what Validate leaves out: the cron expression and the time zone.

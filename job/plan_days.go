@@ -12,30 +12,26 @@ const MaxShiftDays = 31
 
 // planDays says on which days a plan may fire.
 type planDays struct {
-	include, exclude []*daySet
+	include, exclude []*CalendarDays
 	shift            Shift
 	last             int64 // dated day of any of the calendars
 }
 
-func newPlanDays(c *Calendars, calendar func(string) (*CalendarSpec, bool)) (*planDays, *Error) {
+func newPlanDays(c *Calendars, calendar func(string) (*CalendarDays, bool)) (*planDays, *Error) {
 	p := &planDays{shift: c.Shift}
 	for _, list := range []struct {
 		field string
 		names []string
-		into  *[]*daySet
+		into  *[]*CalendarDays
 	}{{"calendars.include", c.Include, &p.include}, {"calendars.exclude", c.Exclude, &p.exclude}} {
 		for i, name := range list.names {
-			var spec *CalendarSpec
+			var set *CalendarDays
 			ok := false
 			if calendar != nil {
-				spec, ok = calendar(name)
+				set, ok = calendar(name)
 			}
 			if !ok {
 				return nil, Invalid(nth(list.field, i), "must be a calendar that exists", name)
-			}
-			set, err := spec.days()
-			if err != nil {
-				return nil, err.At(nth(list.field, i))
 			}
 			*list.into = append(*list.into, set)
 			p.last = max(p.last, set.last())
@@ -46,9 +42,7 @@ func newPlanDays(c *Calendars, calendar func(string) (*CalendarSpec, bool)) (*pl
 
 // AnyCalendar stands for calendars that can't be looked at, where a schedule is
 // checked for all else.
-func AnyCalendar(string) (*CalendarSpec, bool) {
-	return &CalendarSpec{Weekdays: []string{"sun-sat"}}, true
-}
+func AnyCalendar(string) (*CalendarDays, bool) { return &CalendarDays{weekdays: 1<<7 - 1}, true }
 
 // allow tells whether a plan may fire on a day.
 func (p *planDays) allow(day int64) bool {

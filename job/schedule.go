@@ -80,26 +80,28 @@ const (
 	PeriodYear  Period = "year"
 )
 
-// DST tells what becomes of the fixed times of a cron expression where the clocks
-// change. Empty fields follow the rule of Vixie cron.
+// DST tells what becomes of a cron expression's times where the clocks change. What
+// is empty follows the rule of Vixie cron: see package cron.
 type DST struct {
 	Gap    DSTGap    `msgpack:"g,omitempty" json:"gap,omitempty"`
 	Repeat DSTRepeat `msgpack:"r,omitempty" json:"repeat,omitempty"`
 }
 
-// DSTGap tells what becomes of a fixed time that doesn't exist on a day.
+// DSTGap tells what becomes of a time that doesn't exist on a day.
 type DSTGap string
 
-// The choices of DSTGap. The empty string means GapAfter.
+// The choices of DSTGap. The empty string means GapAfter for fixed times, GapSkip
+// for what follows real time.
 const (
 	GapAfter DSTGap = "after" // it comes once, right after the gap
 	GapSkip  DSTGap = "skip"  // it doesn't come that day
 )
 
-// DSTRepeat tells what becomes of a fixed time that exists twice on a day.
+// DSTRepeat tells what becomes of a time that exists twice on a day.
 type DSTRepeat string
 
-// The choices of DSTRepeat. The empty string means RepeatFirst.
+// The choices of DSTRepeat. The empty string means RepeatFirst for fixed times,
+// RepeatBoth for what follows real time.
 const (
 	RepeatFirst  DSTRepeat = "first"
 	RepeatSecond DSTRepeat = "second"

@@ -29,16 +29,17 @@ type nextFire struct {
 // fireWindow is the near future of the schedules, as dueWindow is that of tasks: what
 // lies before the frontier is in memory, the rest is left in the index.
 type fireWindow struct {
-	horizon  int64
-	wheel    *wheel.Wheel[*nextFire]
-	known    map[fsm.ScheduleRef]*nextFire
-	frontier fsm.ScheduleDue
-	ready    []*nextFire // to be looked at
-	plans    map[fsm.ScheduleRef]knownPlan
-	firing   int   // proposals in flight
-	retryAt  int64 // not before: a proposal failed
-	acting   bool  // a part of an act is proposed
-	counted  int   // times counted in this turn
+	horizon   int64
+	wheel     *wheel.Wheel[*nextFire]
+	known     map[fsm.ScheduleRef]*nextFire
+	frontier  fsm.ScheduleDue
+	ready     []*nextFire // to be looked at
+	plans     map[fsm.ScheduleRef]knownPlan
+	calendars map[fsm.ScheduleRef]sharedCalendar
+	firing    int   // proposals in flight
+	retryAt   int64 // not before: a proposal failed
+	acting    bool  // a part of an act is proposed
+	counted   int   // times counted in this turn
 }
 
 // knownPlan is the plan of a schedule's generation.
@@ -51,7 +52,7 @@ type knownPlan struct {
 func newFireWindow(now, horizon int64) fireWindow {
 	return fireWindow{
 		horizon: horizon, wheel: wheel.New[*nextFire](now),
-		known: map[fsm.ScheduleRef]*nextFire{}, plans: map[fsm.ScheduleRef]knownPlan{},
+		known: map[fsm.ScheduleRef]*nextFire{}, plans: map[fsm.ScheduleRef]knownPlan{}, calendars: map[fsm.ScheduleRef]sharedCalendar{},
 	}
 }
 
@@ -255,7 +256,7 @@ func (l *loop) plan(r fsm.Reader, s *fsm.Schedule, st *fsm.ScheduleState) knownP
 		return known
 	}
 	plan, err := job.NewPlan(&s.Spec, job.PlanFor{
-		Namespace: s.Namespace, Name: s.Name, Created: job.Timestamp(s.Created).Std(), Calendar: fsm.CalendarsOf(r, s.Namespace),
+		Namespace: s.Namespace, Name: s.Name, Created: job.Timestamp(s.Created).Std(), Calendar: l.calendars(r, s.Namespace),
 	})
 	if len(l.fires.plans) >= maxPlans {
 		clear(l.fires.plans)
