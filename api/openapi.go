@@ -305,6 +305,7 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 		"idempotent":        "two attempts may run at one time, so that a silent worker's tasks are moved within seconds, before its lease ends",
 		"on_disconnect":     "what a worker that lost the servers does: kill (default), or continue, which needs a timeout",
 		"compensation":      "the job to run when the task has failed for good; its payload tells of the failure",
+		"fairness_key":      "within a priority and namespace, tasks of different keys take turns",
 		"on_exhausted":      "what becomes of a task that failed for good: dead_letter (default), or ignore",
 		"timeout":           "of one attempt; absent: no limit",
 		"queue_timeout":     "how long a due task may wait for a worker, before each attempt; absent: no limit",

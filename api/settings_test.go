@@ -19,6 +19,7 @@ func TestSettings(t *testing.T) {
 	}
 	wantProblem(t, w.do("POST", "/v1/cluster/settings", `{"high_slots": 91}`), 400, job.CodeInvalid, "high_slots")
 	wantProblem(t, w.do("POST", "/v1/cluster/settings", `{"slots": 1}`), 400, job.CodeInvalid, "slots")
+	wantProblem(t, w.do("POST", "/v1/cluster/settings", `{"namespace_weights": {"a": 1001}}`), 400, job.CodeInvalid, `namespace_weights["a"]`)
 	w.must(fsm.RegisterWorker{Term: 1, Name: "w1", Boot: "b", Slots: 1, Priorities: []job.Priority{job.High, job.Low}})
 	var got client.Cluster
 	if err := json.Unmarshal(w.do("GET", "/v1/cluster", "").Body.Bytes(), &got); err != nil {

@@ -87,6 +87,7 @@ func showTask(t fsm.Task, now int64) client.Task {
 		Worker:          t.Worker,
 		IdempotencyKey:  t.IdempotencyKey,
 		UniqueKey:       t.UniqueKey,
+		FairnessKey:     t.FairnessKey,
 		ConcurrencyKey:  t.ConcurrencyKey,
 		RateKey:         t.RateKey,
 		CancelRequested: t.CancelRequested,

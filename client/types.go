@@ -69,6 +69,7 @@ type Task struct {
 	WorkerAddress   string        `json:"worker_address,omitempty"`
 	IdempotencyKey  string        `json:"idempotency_key,omitempty"`
 	UniqueKey       string        `json:"unique_key,omitempty"`
+	FairnessKey     string        `json:"fairness_key,omitempty"`    // its own or its job's, as it was when it was submitted
 	ConcurrencyKey  string        `json:"concurrency_key,omitempty"` // as the payload held it when it was submitted
 	RateKey         string        `json:"rate_key,omitempty"`
 	CancelRequested bool          `json:"cancel_requested,omitempty"`

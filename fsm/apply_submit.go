@@ -107,7 +107,7 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec, t *Task) *job.Error {
 	*t = Task{
 		Namespace: namespace, State: job.Pending, Job: spec.Job, Offer: a.offer(spec), Policy: spec.Policy,
 		Due: due, Created: a.now, MaxRetries: policy.RetryOrDefault().Max(),
-		IdempotencyKey: spec.IdempotencyKey, UniqueKey: spec.UniqueKey,
+		IdempotencyKey: spec.IdempotencyKey, UniqueKey: spec.UniqueKey, FairnessKey: policy.FairnessKey,
 	}
 	if spec.IdempotencyKey != "" {
 		t.KeyPeriod, t.KeyExpiry = spec.KeyPeriod(a.now, due)

@@ -179,7 +179,7 @@ func (c *checker) due(k, v []byte) {
 	t, ok := c.taskOf("due row", TaskRef{row.Namespace, row.ID})
 	if ok {
 		c.want(t.State == job.Pending && t.Due == row.Due && t.Retry == row.Retry && byte(t.Policy.Priority) == k[1] &&
-			row.Hint == t.LimitHint(),
+			row.Hint == t.Hint(),
 			"due row of task %s: the task is %v %v, due %d, retry %v", t.ID, t.Policy.Priority, t.State, t.Due, t.Retry)
 	}
 }

@@ -64,14 +64,33 @@ func limitID(t *Task, name, path, k string) LimitID {
 	return id
 }
 
-// LimitHint tells tasks under different limits apart in the due index, mostly,
-// without a look at their records. It never changes; 0: the task was under none when
-// it was submitted.
-func (t *Task) LimitHint() uint64 {
-	if !t.Limited {
+// Hint tells tasks under different limits, or of different fairness keys, apart in the
+// due index, mostly, without a look at their records. It never changes; 0: the task was
+// under no limit when it was submitted, and has no key.
+func (t *Task) Hint() uint64 {
+	if t.Limited {
+		return LimitHint(t.Namespace, t.Job, t.ConcurrencyKey, t.RateKey)
+	}
+	return t.FairHint()
+}
+
+// hintsKey marks hints of fairness keys.
+const hintsKey = 1 << 63
+
+// FairHint is the part of the hint that tells fairness keys apart; 0: none.
+func (t *Task) FairHint() uint64 {
+	if t.FairnessKey == "" || t.Limited {
 		return 0
 	}
-	return LimitHint(t.Namespace, t.Job, t.ConcurrencyKey, t.RateKey)
+	return xxhash.Sum64String(t.FairnessKey) | hintsKey
+}
+
+// FairHint is that of the row's task.
+func (r *DueRow) FairHint() uint64 {
+	if r.Hint&hintsKey == 0 {
+		return 0
+	}
+	return r.Hint
 }
 
 // LimitHint is the hint of tasks that have this in common.
@@ -82,7 +101,7 @@ func LimitHint(namespace, jobName, concurrencyKey, rateKey string) uint64 {
 		_, _ = d.WriteString(s) // a Digest never fails
 		_, _ = d.Write([]byte{0})
 	}
-	return max(d.Sum64(), 1)
+	return max(d.Sum64()&^hintsKey, 1)
 }
 
 // keyLimits notes the keys of a task's payload that its limits are for.

@@ -169,7 +169,7 @@ func (k DueKey) Compare(o DueKey) int {
 type DueRow struct {
 	DueKey
 	Retry bool
-	Hint  uint64 // Task.LimitHint of a task under limits, else 0
+	Hint  uint64 // see Task.Hint
 }
 
 // ScanDue reads up to limit rows of one priority with from <= row and

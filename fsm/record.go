@@ -50,6 +50,7 @@ type Task struct {
 	// Of a task under limits: the keys that its payload held for them when it was
 	// submitted, and the concurrency limit that its current attempt holds.
 	Limited        bool   `msgpack:"A,omitempty"`
+	FairnessKey    string `msgpack:"8,omitempty"` // its own or its job's, as it was when the task was submitted
 	ConcurrencyKey string `msgpack:"G,omitempty"`
 	RateKey        string `msgpack:"H,omitempty"`
 	Holds          string `msgpack:"J,omitempty"` // a LimitID without namespace; see LimitID.held

@@ -75,6 +75,8 @@ func (r *rowReader) taskRest(name byte, t *Task) {
 		t.Body = r.bytes()
 	case 'A':
 		t.Limited = r.bool()
+	case '8':
+		t.FairnessKey = r.str()
 	case 'G':
 		t.ConcurrencyKey = r.str()
 	case 'H':
@@ -168,6 +170,8 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		p.OnExhausted = job.OnExhausted(r.name())
 	case 'C':
 		p.Compensation = r.name()
+	case '5':
+		p.FairnessKey = r.str()
 	case '1':
 		p.CallbackURL = r.name()
 	case '2':

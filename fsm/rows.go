@@ -187,6 +187,7 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.id('Z', t.CompensatedBy)
 	w.int('W', t.QueueBy)
 	w.int('T', t.EndBy)
+	w.str('8', t.FairnessKey)
 	w.uint('1', t.Callback)
 	if !t.CallbackOf.IsZero() {
 		w.field('2')
@@ -219,6 +220,7 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	w.str('n', string(p.OnDisconnect))
 	w.str('X', string(p.OnExhausted))
 	w.str('C', p.Compensation)
+	w.str('5', p.FairnessKey)
 	if p.Timeout != nil {
 		w.tagged(c, 't', p.Timeout)
 	}

@@ -25,7 +25,7 @@ const (
 	// tableBodies: namespace, id → Body; only where Task.HasBody, see maxInlineBody.
 	tableBodies byte = 0x05
 	// tableDue: priority, due (8, Unix ms), id, namespace → one byte, 1 for a
-	// retry; of a task under limits its LimitHint (8) too. Exactly the pending tasks.
+	// retry; of a task under limits or with a fairness key its Hint (8) too. Exactly the pending tasks.
 	tableDue byte = 0x06
 	// tableByState: namespace, state, id → empty. Exactly the terminal tasks: the
 	// pending ones are in tableDue, the active ones in tableActive.

@@ -163,8 +163,8 @@ func (a *apply) moveDue(old, t *Task) {
 			mark = 1
 		}
 		a.value = append(a.value[:0], mark)
-		if t.Limited {
-			a.value = binary.BigEndian.AppendUint64(a.value, t.LimitHint())
+		if t.Limited || t.FairnessKey != "" {
+			a.value = binary.BigEndian.AppendUint64(a.value, t.Hint())
 		}
 		a.set(a.key, a.value)
 		a.lower(t.Policy.Priority, a.key[dueSuffix:])

@@ -69,6 +69,9 @@ func (p Policy) Merge(over Policy) Policy {
 	if len(over.CallbackOn) > 0 {
 		p.CallbackOn = over.CallbackOn
 	}
+	if over.FairnessKey != "" {
+		p.FairnessKey = over.FairnessKey
+	}
 	if over.Idempotent != nil {
 		p.Idempotent = over.Idempotent
 	}
@@ -81,7 +84,7 @@ func (p Policy) PriorityOnly() bool {
 	return p.App == "" && p.Owner == "" && p.Timeout == nil && p.Grace == nil &&
 		p.QueueTimeout == nil && p.TotalTimeout == nil && p.HeartbeatTimeout == nil && p.Idempotent == nil && p.Retry == nil &&
 		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil &&
-		p.OnExhausted == "" && p.Compensation == "" &&
+		p.OnExhausted == "" && p.Compensation == "" && p.FairnessKey == "" &&
 		p.Concurrency == nil && p.Rate == nil &&
 		p.CallbackURL == "" && p.CallbackJob == "" && len(p.CallbackOn) == 0
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // DefaultHighSlots is the share of slots kept for high priority, in percent.
@@ -15,6 +16,7 @@ const DefaultMaxPending = 20_000_000
 const (
 	maxHighSlots = 90
 	maxQuotas    = 1000
+	maxWeights   = 1000
 )
 
 // Settings are what an operator decides for the whole cluster. A nil field is
@@ -26,7 +28,14 @@ type Settings struct {
 	MaxPending *int `msgpack:"p,omitempty" json:"max_pending,omitempty"`
 	// Quotas are the MaxPending of single namespaces; 0: that of all holds again.
 	Quotas Quotas `msgpack:"q,omitempty" json:"quotas,omitempty"`
+	// Weights are the shares of namespaces where several have tasks of one priority
+	// that wait: how many tasks of one begin while one of another does. 1 unless set;
+	// 0: it is taken back.
+	Weights Quotas `msgpack:"w,omitempty" json:"namespace_weights,omitempty"`
 }
+
+// MaxNamespaceWeight is the most that a namespace may weigh; unless set it weighs 1.
+const MaxNamespaceWeight = 1000
 
 // Quotas are numbers of tasks by namespace.
 type Quotas map[string]int
@@ -42,14 +51,20 @@ func (s Settings) Merge(over Settings) Settings {
 	if over.MaxPending != nil {
 		s.MaxPending = over.MaxPending
 	}
-	if len(over.Quotas) > 0 {
-		quotas := map[string]int{}
-		maps.Copy(quotas, s.Quotas)
-		maps.Copy(quotas, over.Quotas)
-		maps.DeleteFunc(quotas, func(_ string, n int) bool { return n == 0 })
-		s.Quotas = quotas
-	}
+	s.Quotas, s.Weights = s.Quotas.merge(over.Quotas), s.Weights.merge(over.Weights)
 	return s
+}
+
+// merge returns q with the numbers of over; 0 takes one back.
+func (q Quotas) merge(over Quotas) Quotas {
+	if len(over) == 0 {
+		return q
+	}
+	all := Quotas{}
+	maps.Copy(all, q)
+	maps.Copy(all, over)
+	maps.DeleteFunc(all, func(_ string, n int) bool { return n == 0 })
+	return all
 }
 
 // SuspendLowOrDefault tells whether low priority waits while the cluster is busy.
@@ -71,19 +86,30 @@ func (s Settings) Validate() *Error {
 	if s.MaxPending != nil && (*s.MaxPending < 1 || *s.MaxPending > DefaultMaxPending) {
 		return invalidNumber("max_pending", "must be 1 to 20000000", *s.MaxPending)
 	}
-	if n := len(s.Quotas); n > maxQuotas {
-		return invalidNumber("quotas", "must be at most 1000 namespaces", n)
+	if e := s.Quotas.validate("quotas", maxQuotas, DefaultMaxPending, "must be 1 to 20000000, or 0 for max_pending"); e != nil {
+		return e
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Quotas)) {
+	return s.Weights.validate("namespace_weights", maxWeights, MaxNamespaceWeight, "must be 1 to 1000, or 0 to take it back")
+}
+
+// validate checks at most many numbers, each at most most.
+func (q Quotas) validate(field string, many, most int, rule string) *Error {
+	if n := len(q); n > many {
+		return invalidNumber(field, "must be at most "+strconv.Itoa(many)+" namespaces", n)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !isNameLike(name, "._-") || len(name) > MaxName {
-			return Invalid("quotas", "each namespace "+nameRule, name)
+			return Invalid(field, "each namespace "+nameRule, name)
 		}
-		if n := s.Quotas[name]; n < 0 || n > DefaultMaxPending {
-			return invalidNumber(at("quotas", name), "must be 1 to 20000000, or 0 for max_pending", n)
+		if n := q[name]; n < 0 || n > most {
+			return invalidNumber(at(field, name), rule, n)
 		}
 	}
 	return nil
 }
+
+// WeightOf returns what a namespace weighs.
+func (s Settings) WeightOf(namespace string) int { return max(s.Weights[namespace], 1) }
 
 // MaxPendingOf returns how many tasks of a namespace may wait.
 func (s Settings) MaxPendingOf(namespace string) int {

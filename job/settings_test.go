@@ -15,6 +15,15 @@ func TestSettings(t *testing.T) {
 			t.Errorf("high_slots %d: %v", n, e)
 		}
 	}
+	s = s.Merge(Settings{Weights: Quotas{"a": 3, "b": 2}}).Merge(Settings{Weights: Quotas{"b": 0}})
+	if s.WeightOf("a") != 3 || s.WeightOf("b") != 1 || s.WeightOf("c") != 1 || len(s.Weights) != 1 {
+		t.Errorf("weights: %v", s.Weights)
+	}
+	for name, n := range map[string]int{"a": -1, "b": MaxNamespaceWeight + 1, "a/b": 1} {
+		if e := (Settings{Weights: Quotas{name: n}}).Validate(); e == nil {
+			t.Errorf("the weight %d of %q is taken", n, name)
+		}
+	}
 	for _, p := range [][]Priority{{0}, {4}, {1, 2, 3, 1}} {
 		if e := ValidatePriorities("priorities", p); e == nil {
 			t.Errorf("priorities %v are taken", p)

@@ -167,6 +167,9 @@ func (p Policy) Validate() *Error {
 			return e
 		}
 	}
+	if e := ValidateKey("fairness_key", p.FairnessKey); e != nil {
+		return e
+	}
 	switch p.OnExhausted {
 	case "", ExhaustedDeadLetter, ExhaustedIgnore:
 	default:

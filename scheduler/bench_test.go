@@ -18,7 +18,7 @@ func BenchmarkAssign(b *testing.B) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			s := New(Config{Log: nullLog{}, Logger: slog.New(slog.DiscardHandler)})
 			l := newLoop(s, 1)
-			l.due, l.queues = newDueWindow(0, 1, 0), newReadyQueues()
+			l.due, l.queues = newDueWindow(0, 1, 0), newReadyQueues(newFairness(func(string) int { return 1 }), false)
 			l.workers, l.known = map[string]*workerState{}, map[string]*needs{}
 			for i := range workers {
 				name := fmt.Sprintf("w%d", i)
@@ -30,7 +30,7 @@ func BenchmarkAssign(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				ref := fsm.TaskRef{Namespace: "default", ID: job.NewID(0, uint64(i), 0)}
-				l.queues.push(&item{ref: ref, priority: job.Normal}, shape{offer: "exec"})
+				l.queues.push(&item{ref: ref, priority: job.Normal}, shape{offer: "exec", lane: l.queues.fair.of("default", "")})
 				if i%maxAssign == maxAssign-1 {
 					l.match(0)
 					l.assigning = 0

@@ -15,6 +15,8 @@ type item struct {
 	ref      fsm.TaskRef
 	priority job.Priority
 	due      int64
+	hint     uint64 // of its fairness key, see fsm.Task.FairHint
+	share    *share // that it is counted in
 	version  uint64 // of the record that the queue's shape was computed from
 	job      jobKey // whose definition decides the shape; zero: the task's own
 	handle   wheel.Handle
@@ -42,6 +44,7 @@ type dueWindow struct {
 	frontier [job.Low + 1]fsm.DueKey // first key that is not loaded
 	raise    [job.Low + 1][]*item    // due, record not yet read
 	early    [job.Low + 1][]*item    // due within the horizon, record not yet read
+	sharing  [job.Low + 1]sharing
 	// unfit holds, by kind, the first key that was dropped since no connected
 	// worker fits its task. See wait.
 	unfit [job.Low + 1]map[kind]fsm.DueKey
@@ -66,14 +69,14 @@ func (d *dueWindow) next() (int64, bool) { return d.wheel.Next() }
 
 // add takes a pending task into memory if its place is before the frontier and
 // there is room; else the index keeps it for a later scan.
-func (d *dueWindow) add(ref fsm.TaskRef, p job.Priority, due int64) {
-	if old := d.known[ref]; old != nil {
-		if old.due == due && old.priority == p {
+func (d *dueWindow) add(t *fsm.Task) {
+	it := &item{ref: t.Ref(), priority: t.Policy.Priority, due: t.Due, hint: t.FairHint()}
+	if old := d.known[it.ref]; old != nil {
+		if old.due == it.due && old.priority == it.priority {
 			return
 		}
 		d.drop(old)
 	}
-	it := &item{ref: ref, priority: p, due: due}
 	if d.room(it) {
 		d.insert(it)
 	}
@@ -87,6 +90,9 @@ func (d *dueWindow) room(it *item) bool {
 	if it.key().Compare(d.frontier[p]) >= 0 {
 		return false
 	}
+	if d.sharing[p].on {
+		return d.mayHold(it)
+	}
 	if d.count[p] >= d.max {
 		d.frontier[p] = it.key()
 		return false
@@ -97,7 +103,7 @@ func (d *dueWindow) room(it *item) bool {
 // hold takes a task into memory without the wheel, since it is due.
 func (d *dueWindow) hold(it *item) {
 	d.known[it.ref] = it
-	d.count[it.priority]++
+	d.counted(it, +1)
 }
 
 func (d *dueWindow) insert(it *item) {
@@ -118,7 +124,7 @@ func (d *dueWindow) drop(it *item) {
 		return
 	}
 	delete(d.known, it.ref)
-	d.count[it.priority]--
+	d.counted(it, -1)
 	it.gone = true
 	d.wheel.Remove(it.handle)
 	if it.queue != nil {
@@ -140,16 +146,29 @@ func (l *loop) fill(now int64) (more bool) {
 	var release func()
 	for _, p := range job.Priorities {
 		ahead := now + d.horizon + window
-		if d.count[p] > d.max/2 || d.frontier[p].Due > ahead-window/2 {
+		lacks := d.sharing[p].on && d.sharing[p].lacking
+		on := d.roomToScan(p) && d.frontier[p].Due <= ahead-window/2
+		if !on && !lacks {
 			continue
 		}
 		if r == nil {
 			r, release = l.cfg.State.Read()
 			defer release()
 		}
-		more = d.scan(r, p, ahead, &l.limits) || more
+		if lacks {
+			more = d.again(r, p, &l.limits, now) || more
+		}
+		if on {
+			more = d.scan(r, p, ahead, &l.limits) || more
+		}
 	}
 	return more
+}
+
+// roomToScan reports whether the frontier may go on. While memory is shared it does
+// so over what has no room.
+func (d *dueWindow) roomToScan(p job.Priority) bool {
+	return d.count[p] <= d.max/2 || d.sharing[p].on && d.count[p] < d.max
 }
 
 // scan loads rows from the frontier on, up to the bounds.
@@ -157,8 +176,12 @@ func (d *dueWindow) scan(r fsm.Reader, p job.Priority, before int64, m *limitMem
 	rows := fsm.ScanDue(r, p, d.frontier[p], before, maxScan)
 	for _, row := range rows {
 		ref := fsm.TaskRef{Namespace: row.Namespace, ID: row.ID}
-		if d.known[ref] == nil && !m.skips(p, &row, before-d.horizon-window) {
-			d.insert(&item{ref: ref, priority: p, due: row.Due})
+		switch {
+		case d.known[ref] != nil || m.skips(p, &row, before-d.horizon-window):
+		case d.sharing[p].on:
+			d.read(p, &row)
+		default:
+			d.insert(&item{ref: ref, priority: p, due: row.Due, hint: row.FairHint()})
 		}
 	}
 	if len(rows) < maxScan {
@@ -168,7 +191,7 @@ func (d *dueWindow) scan(r fsm.Reader, p job.Priority, before int64, m *limitMem
 	last := rows[len(rows)-1].DueKey
 	last.Namespace += "\x00" // the smallest key after it
 	d.frontier[p] = last
-	return d.count[p] <= d.max/2
+	return d.roomToScan(p)
 }
 
 // raise advances the wheel and reads the records of tasks that came due or can be
@@ -224,7 +247,7 @@ func (l *loop) enqueue(r fsm.Reader, it *item, now int64) {
 		return
 	}
 	if t.Due != it.due || t.Policy.Priority != it.priority {
-		l.due.add(it.ref, t.Policy.Priority, t.Due)
+		l.due.add(&t)
 		return
 	}
 	it.version, it.job = t.Version, jobOf(&t)
@@ -268,7 +291,7 @@ func (l *loop) wait(it *item, s shape, now int64) {
 // are left already; the task then stays in memory.
 func (l *loop) leave(it *item, s shape) bool {
 	unfit := l.due.unfit[it.priority]
-	k := kind{s, it.job}
+	k := kind{s.unlaned(), it.job}
 	first, known := unfit[k]
 	if !known && len(unfit) >= maxUnfitKinds {
 		return false
@@ -348,6 +371,6 @@ func (l *loop) retryFitting() {
 func (l *loop) reload(r fsm.Reader, ref fsm.TaskRef) {
 	l.due.forget(ref)
 	if t, ok := fsm.GetTask(r, ref); ok && t.State == job.Pending {
-		l.due.add(ref, t.Policy.Priority, t.Due)
+		l.due.add(&t)
 	}
 }

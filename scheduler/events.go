@@ -54,10 +54,10 @@ func (l *loop) onPending(t *fsm.Task) {
 	l.sawDeadline(t)
 	now := l.cfg.Now()
 	if t.Due > now+l.due.horizon {
-		l.due.add(ref, p, t.Due)
+		l.due.add(t)
 		return
 	}
-	it := &item{ref: ref, priority: p, due: t.Due, version: t.Version, job: jobOf(t)}
+	it := &item{ref: ref, priority: p, due: t.Due, hint: t.FairHint(), version: t.Version, job: jobOf(t)}
 	if !l.due.room(it) {
 		return
 	}

@@ -297,7 +297,7 @@ func TestExplainABreakerOfAWorker(t *testing.T) {
 // An explanation holds the loop up: among as many tasks as are ever in memory it
 // must not be felt.
 func BenchmarkExplain(b *testing.B) {
-	l := &loop{Scheduler: New(Config{}), known: map[string]*needs{}, queues: newReadyQueues(), due: newDueWindow(0, 60_000, 3000)}
+	l := &loop{Scheduler: New(Config{}), known: map[string]*needs{}, queues: newReadyQueues(newFairness(func(string) int { return 1 }), false), due: newDueWindow(0, 60_000, 3000)}
 	w := &workerState{name: "w1", slots: 4, offers: map[string]bool{"exec": true}, room: -1}
 	for i := range 60_000 {
 		it := &item{ref: fsm.TaskRef{ID: job.NewID(int64(i), 1, uint32(i))}, priority: job.Normal, due: int64(i)}

@@ -176,6 +176,9 @@ func (l *loop) explainSlots(q *asked, fit []*workerState) {
 	if more {
 		before = "at least " + before
 	}
+	if l.queues.fair.several() {
+		before += " of its own namespace and fairness key, with which others take turns,"
+	}
 	if free == 0 {
 		reason.Code = job.ReasonNoSlot
 		reason.Text = fmt.Sprintf("All %s of the %s that match are taken; of what waits for them, %s come before it.",
@@ -194,10 +197,14 @@ func (l *loop) explainSlots(q *asked, fit []*workerState) {
 func (l *loop) ahead(q *asked, fit []*workerState) (n int, more bool) {
 	more = l.due.known[q.task.Ref()] == nil
 	looked := 0
+	own := &item{priority: q.task.Policy.Priority, due: q.task.Due}
 	for _, p := range job.Priorities {
 		for s, queue := range l.queues.byPriority[p] {
 			if looked++; looked > maxQueues {
 				return n, true
+			}
+			if s.lane != q.shape.lane && q.level(queue.items[0]) == q.level(own) {
+				continue // they take turns
 			}
 			if q.goesFirst(queue.items[0]) && l.fitsOne(fit, s, p) {
 				counted, cut := queue.before(q.goesFirst, maxAhead-n)
@@ -209,6 +216,9 @@ func (l *loop) ahead(q *asked, fit []*workerState) (n int, more bool) {
 	}
 	return n, more
 }
+
+// level is the priority that a task has risen to by now.
+func (q *asked) level(it *item) job.Priority { return level(it.priority, it.due, q.now) }
 
 // goesFirst reports whether another due task is more urgent, or as urgent and due
 // before.

@@ -351,7 +351,7 @@ func (l *loop) find(r fsm.Reader, g *group, p job.Priority, row fsm.DueRow) {
 	if s.group != g {
 		return
 	}
-	it := &item{ref: ref, priority: p, due: t.Due, version: t.Version, job: jobOf(&t)}
+	it := &item{ref: ref, priority: p, due: t.Due, hint: t.FairHint(), version: t.Version, job: jobOf(&t)}
 	l.due.hold(it)
 	l.queues.push(it, s)
 	l.dirty = true

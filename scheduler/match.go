@@ -8,7 +8,7 @@ import (
 )
 
 // match hands due tasks to workers: strictly by the priority that they have risen
-// to, within one the longest due first, to the least loaded worker that fits. It
+// to, within one by turns, else the longest due first, to the least loaded worker that fits. It
 // reports whether more could be assigned at once.
 func (l *loop) match(now int64) (more bool) {
 	if l.assigning >= maxAssigning {
@@ -18,7 +18,7 @@ func (l *loop) match(now int64) (more bool) {
 	var items []fsm.AssignItem
 	lesser := l.lesserRoom()
 	for u := l.queues.byUrgency(now, l.lowSuspended.Load()); u.Len() > 0; {
-		q := u.queues[0]
+		q := u.first()
 		limit := maxAssign
 		if q.priority == job.Low {
 			if l.assigning >= maxAssigningLow {
@@ -30,6 +30,9 @@ func (l *loop) match(now int64) (more bool) {
 		room := limit - len(items)
 		if q.priority != job.High {
 			room = min(room, lesser)
+		}
+		if u.isFair {
+			room = min(room, fairBurst)
 		}
 		room = l.targetRoom(q.shape, room)
 		before := len(items)
@@ -74,6 +77,9 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64)
 		if g != nil {
 			l.take(g, it.ref, now)
 			l.want(g)
+		}
+		if q.shape.lane != nil {
+			l.queues.fair.serve(q.shape.lane)
 		}
 		it.assigning = true
 		w.reserve(it)

@@ -120,7 +120,7 @@ func (l *loop) wantedShape(w *Wanted) (shape, job.Priority, bool) {
 			return shape{}, 0, false // whether one may begin is decided for it alone
 		}
 	}
-	s := shape{offer: offer, labels: labelsKey(policy.Selector)}
+	s := shape{offer: offer, labels: labelsKey(policy.Selector), lane: l.queues.fair.of(w.Namespace, policy.FairnessKey)}
 	if policy.Route != nil {
 		return s, 0, false // it goes through the queue
 	}

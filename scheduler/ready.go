@@ -24,6 +24,7 @@ type shape struct {
 	sticky   bool
 	worker   string
 	group    *group // what limits the tasks; nil: nothing
+	lane     *lane  // with whom they take turns
 }
 
 // shape computes a task's shape from its record and its job's.
@@ -33,7 +34,7 @@ func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
 	if t.Job != "" {
 		offer = executor.Offer()
 	}
-	s := shape{offer: offer, labels: labelsKey(policy.Selector), group: l.group(r, t, &policy)}
+	s := shape{offer: offer, labels: labelsKey(policy.Selector), group: l.group(r, t, &policy), lane: l.laneOf(t)}
 	if policy.Route != nil {
 		s = l.routed(s, policy.Route, t.Policy.Priority)
 	}
@@ -59,10 +60,12 @@ type readyQueues struct {
 	// Of queues whose limit lets nothing begin; see loop.park.
 	hidden [job.Low + 1]map[shape]*queue
 	parked [job.Low + 1]int // tasks in them
+	fair   *fairness
+	ahead  bool // of tasks that are not due: they take no turns yet
 }
 
-func newReadyQueues() readyQueues {
-	var q readyQueues
+func newReadyQueues(fair *fairness, ahead bool) readyQueues {
+	q := readyQueues{fair: fair, ahead: ahead}
 	for _, p := range job.Priorities {
 		q.byPriority[p], q.hidden[p] = map[shape]*queue{}, map[shape]*queue{}
 	}
@@ -75,7 +78,7 @@ func (q *readyQueues) len() int { return q.n }
 // as the lowest of those meant.
 func (q *readyQueues) waits(s shape, lowest job.Priority) bool {
 	for _, p := range job.Priorities {
-		if p <= lowest && q.byPriority[p][s] != nil {
+		if p <= lowest && q.first(p, s) != nil {
 			return true
 		}
 	}
@@ -100,6 +103,11 @@ func (q *readyQueues) push(it *item, s shape) {
 // counted notes that tasks came to the queue or left it.
 func (q *queue) counted(n int) {
 	q.all.n += n
+	if one := q.shape.lane; one != nil {
+		if one.queued += n; !q.all.ahead {
+			q.all.fair.wait(one, n)
+		}
+	}
 	if q.shape.group != nil {
 		q.shape.group.waiting += n
 	}

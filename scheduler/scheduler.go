@@ -219,7 +219,8 @@ func (l *loop) recover() {
 	now := l.cfg.Now()
 	l.due = newDueWindow(now, l.cfg.MaxLoaded, l.cfg.Horizon.Milliseconds())
 	l.fires = newFireWindow(now, l.cfg.Horizon.Milliseconds())
-	l.queues, l.upcoming = newReadyQueues(), newReadyQueues()
+	fair := newFairness(func(namespace string) int { return l.settings.WeightOf(namespace) })
+	l.queues, l.upcoming = newReadyQueues(fair, false), newReadyQueues(fair, true)
 	l.workers, l.outgoing = map[string]*workerState{}, nil
 	l.jobs = map[jobKey]*fsm.Job{}
 	l.known, l.robin, l.sticking = map[string]*needs{}, map[shape]string{}, false
@@ -340,6 +341,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.watchBusy(now)
 	l.watchGates(now)
 	l.tendGroups()
+	l.tendShares()
 	for _, w := range l.workers {
 		w.pace.turn()
 	}

@@ -35,11 +35,13 @@ func setOf(priorities []job.Priority) (s prioritySet) {
 
 func (s prioritySet) has(p job.Priority) bool { return s == 0 || s&(1<<p) != 0 }
 
-// urgency orders queues by what their first task has risen to, then by how long
-// it has been due.
+// urgency orders queues by what their first task has risen to, then by whose turn it
+// is, then by how long it has been due.
 type urgency struct {
 	queues []*queue
 	levels []job.Priority
+	isFair bool
+	turns  []turn // where it is fair
 }
 
 // byUrgency returns the queues of those priorities that may be handed out.
@@ -54,9 +56,13 @@ func (q *readyQueues) byUrgency(now int64, suspended bool) *urgency {
 			u.levels = append(u.levels, level(p, c.items[0].due, now))
 		}
 	}
+	u.fair()
 	heap.Init(u)
 	return u
 }
+
+// fix moves the first queue to where it belongs.
+func (u *urgency) fix() { heap.Fix(u, 0) }
 
 func (u *urgency) Len() int { return len(u.queues) }
 
@@ -65,6 +71,9 @@ func (u *urgency) Less(i, j int) bool {
 	if u.levels[i] != u.levels[j] {
 		return u.levels[i] < u.levels[j]
 	}
+	if u.isFair && u.turns[i] != u.turns[j] {
+		return u.turns[i].before(u.turns[j])
+	}
 	return u.queues[i].items[0].key().Compare(u.queues[j].items[0].key()) < 0
 }
 
@@ -72,6 +81,9 @@ func (u *urgency) Less(i, j int) bool {
 func (u *urgency) Swap(i, j int) {
 	u.queues[i], u.queues[j] = u.queues[j], u.queues[i]
 	u.levels[i], u.levels[j] = u.levels[j], u.levels[i]
+	if u.isFair {
+		u.turns[i], u.turns[j] = u.turns[j], u.turns[i]
+	}
 }
 
 // Push implements heap.Interface; queues are only ever removed.
@@ -82,6 +94,9 @@ func (u *urgency) Pop() any {
 	last := len(u.queues) - 1
 	q := u.queues[last]
 	u.queues, u.levels = u.queues[:last], u.levels[:last]
+	if u.isFair {
+		u.turns = u.turns[:last]
+	}
 	return q
 }
 
@@ -93,8 +108,12 @@ func (u *urgency) next(now int64, done bool) {
 		heap.Pop(u)
 		return
 	}
-	u.levels[0] = level(q.priority, q.items[0].due, now)
-	heap.Fix(u, 0)
+	if u.isFair {
+		u.turns[0] = q.turn()
+	} else {
+		u.levels[0] = level(q.priority, q.items[0].due, now)
+	}
+	u.fix()
 }
 
 // enter takes an attempt up in place of one that state has gone on from.
@@ -169,9 +188,9 @@ func (l *loop) aheadOf(s shape, priority job.Priority, now int64) bool {
 			continue // those that have risen can't take the slot either
 		}
 		risen := now - int64(max(p, priority)-priority)*ageStep // those due by then are as urgent
-		q := l.queues.byPriority[p][s]
+		first := l.queues.first(p, s)
 		switch {
-		case q != nil && q.items[0].due <= risen, l.due.frontier[p].Due <= risen,
+		case first != nil && first.due <= risen, l.due.frontier[p].Due <= risen,
 			slices.ContainsFunc(l.due.raise[p], func(it *item) bool { return it.due <= risen }):
 			return true
 		}
@@ -180,4 +199,7 @@ func (l *loop) aheadOf(s shape, priority job.Priority, now int64) bool {
 }
 
 // readSettings takes the cluster's settings from state.
-func (l *loop) readSettings(r fsm.Reader) { l.settings = fsm.ReadSettings(r) }
+func (l *loop) readSettings(r fsm.Reader) {
+	l.settings = fsm.ReadSettings(r)
+	l.queues.fair.weighAll()
+}

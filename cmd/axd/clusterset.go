@@ -17,23 +17,25 @@ func newClusterSet() *cobra.Command {
 	var c conn
 	var suspend bool
 	var high, pending int
-	var quotas map[string]int
+	var quotas, weights map[string]int
 	cmd := &cobra.Command{
 		Use: "set", Short: "Change the cluster's settings", Args: noArgs,
 		Long: `Change the settings that hold for the whole cluster; 'axd cluster status' shows
 those that were set.`,
 		Example: `  axd cluster set --suspend-low
   axd cluster set --suspend-low=false --high-slots 10
-  axd cluster set --max-pending 1000000 --quota team-a=50000`,
+  axd cluster set --max-pending 1000000 --quota team-a=50000
+  axd cluster set --weight team-a=3`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&suspend, "suspend-low", false, "low-priority tasks wait while more than 90% of the slots have been taken for 10s")
 	f.IntVar(&high, "high-slots", job.DefaultHighSlots, "`percent` of all slots kept for high-priority tasks, 0 to 90")
 	f.IntVar(&pending, "max-pending", job.DefaultMaxPending, "how `many` tasks of one namespace may wait")
 	f.StringToIntVar(&quotas, "quota", nil, "... of one namespace: `NAME=MANY`; repeatable; 0 takes it back")
-	f.Lookup("quota").DefValue = "" // the words say what holds
+	f.StringToIntVar(&weights, "weight", nil, "what a namespace weighs beside others whose tasks wait: `NAME=WEIGHT`; repeatable; 0 takes it back (default 1)")
+	f.Lookup("quota").DefValue, f.Lookup("weight").DefValue = "", "" // the words say what holds
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
-		if err := oneOf(cmd, "suspend-low", "high-slots", "max-pending", "quota"); err != nil {
+		if err := oneOf(cmd, "suspend-low", "high-slots", "max-pending", "quota", "weight"); err != nil {
 			return err
 		}
 		var change job.Settings
@@ -46,7 +48,7 @@ those that were set.`,
 		if cmd.Flags().Changed("max-pending") {
 			change.MaxPending = &pending
 		}
-		change.Quotas = quotas
+		change.Quotas, change.Weights = quotas, weights
 		got, err := cl.SetSettings(ctx, change)
 		if err != nil {
 			return err
@@ -67,6 +69,9 @@ func settingsTable(t *table, s job.Settings) {
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(s.Quotas)) {
 		t.row("Quota of "+namespace, strconv.Itoa(s.Quotas[namespace]))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(s.Weights)) {
+		t.row("Weight of "+namespace, strconv.Itoa(s.Weights[namespace]))
 	}
 }
 

@@ -196,6 +196,7 @@ func jobTable(t *table, j client.Job) {
 	}
 	t.pair("On exhausted", string(j.OnExhausted))
 	t.pair("Compensation", j.Compensation)
+	t.pair("Fairness key", j.FairnessKey)
 	t.pair("Concurrency", concurrencyOf(j.Concurrency))
 	t.pair("Rate", rateOf(j.Rate))
 	t.pair("Selector", labels(j.Selector))

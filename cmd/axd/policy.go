@@ -112,6 +112,7 @@ type policy struct {
 	app, owner     string
 	limits         limits
 	idempotent     bool
+	fairness       string
 
 	callbackURL, callbackJob string
 	callbackOn               []string
@@ -138,6 +139,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("route", fixed("least_loaded", "round_robin", "random"))
 	f.StringVar(&p.sticky, "sticky", "", "run all tasks of this `key` on one worker, as long as it is there")
 	f.BoolVar(&p.idempotent, "idempotent", false, "two attempts may run at one time: don't wait for a silent worker's lease")
+	f.StringVar(&p.fairness, "fairness-key", "", "let tasks of this `key` take turns with those of others, within a priority and namespace")
 	f.StringVar(&p.app, "app", "", "the `application` it belongs to")
 	f.StringVar(&p.owner, "owner", "", "`who` answers for it")
 	p.limits.flags(cmd)
@@ -173,6 +175,7 @@ func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 	if len(p.require) > 0 || p.strategy != "" || p.sticky != "" {
 		out.Route = &job.Route{Require: p.require, Strategy: job.RouteStrategy(p.strategy), Sticky: p.sticky}
 	}
+	out.FairnessKey = p.fairness
 	out.OnExhausted, out.Compensation = job.OnExhausted(p.exhausted), p.compensation
 	if cmd.Flags().Changed("idempotent") {
 		out.Idempotent = &p.idempotent

@@ -149,6 +149,7 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Owner", task.Owner)
 	t.pair("Idempotency key", task.IdempotencyKey)
 	t.pair("Unique key", task.UniqueKey)
+	t.pair("Fairness key", task.FairnessKey)
 	t.pair("Concurrency key", task.ConcurrencyKey)
 	t.pair("Rate key", task.RateKey)
 	t.pair("Execute time", exact(task.ExecuteTime))
