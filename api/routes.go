@@ -128,7 +128,7 @@ func workerRoutes() []route {
 		},
 		{
 			method: post, path: "/v1/workers/:name/drain", handle: (*api).drainWorker, summary: "Give a worker no further attempts",
-			body: struct{}{}, bodyOptional: true, answer: client.Worker{}, statuses: ok,
+			body: client.DrainRequest{}, bodyOptional: true, answer: client.Worker{}, statuses: ok,
 		},
 		{
 			method: post, path: "/v1/workers/:name/resume", handle: (*api).resumeWorker, summary: "End a drain",

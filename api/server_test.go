@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -78,7 +79,18 @@ func TestWorkers(t *testing.T) {
 			t.Errorf("drained: %+v", got)
 		}
 	}
-	if got := expect[client.Worker](w, 200, "POST", "/v1/workers/w1/resume", "{}"); got.State != workerAlive {
+	for _, bad := range []string{"0s", "-1s", "169h"} {
+		wantProblem(t, w.do("POST", "/v1/workers/w1/drain", `{"deadline": "`+bad+`"}`), 400, job.CodeInvalid, "deadline")
+	}
+	if got := expect[client.Worker](w, 200, "POST", "/v1/workers/w1/drain", `{"deadline": "10m"}`); !got.Draining || got.DrainDeadline == nil || !got.DrainDeadline.Equal(at(w.now).Add(10*time.Minute)) {
+		t.Errorf("drained by a deadline: %+v", got)
+	}
+	w.liveness["w1"] = workerSuspect // it drains, and cannot be reached
+	if got := expect[client.Worker](w, 200, "POST", "/v1/workers/w1/drain", ""); got.State != workerSuspect || !got.Draining || got.DrainDeadline != nil {
+		t.Errorf("drained without a deadline again: %+v", got)
+	}
+	delete(w.liveness, "w1")
+	if got := expect[client.Worker](w, 200, "POST", "/v1/workers/w1/resume", "{}"); got.State != workerAlive || got.Draining {
 		t.Errorf("resumed: %+v", got)
 	}
 	wantProblem(t, w.do("POST", "/v1/workers/nope/drain", ""), 404, job.CodeNotFound, "worker")

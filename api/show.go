@@ -194,16 +194,17 @@ func showWorker(w fsm.Worker, running, armed int, opinion string, seen time.Time
 	out := client.Worker{
 		Name: w.Name, Address: w.Address, State: workerAlive, Running: running, Armed: armed, Slots: w.Slots,
 		Labels: w.Labels, Version: w.Version, StartedAt: instant(w.Registered), Priorities: w.Priorities,
+		Draining: w.Draining, DrainDeadline: instant(w.DrainBy),
 	}
 	switch {
 	case opinion == workerStopped:
 		out.State = workerStopped
 	case w.Lost:
 		out.State = workerLost
-	case w.Draining:
-		out.State = workerDraining
 	case opinion == workerSuspect || opinion == workerLost:
 		out.State = workerSuspect
+	case w.Draining:
+		out.State = workerDraining
 	}
 	if !seen.IsZero() {
 		seen = seen.UTC().Truncate(time.Millisecond)

@@ -58,16 +58,31 @@ func (a *api) listWorkers(r *request) error {
 	return write(r, http.StatusOK, out)
 }
 
-func (a *api) drainWorker(r *request) error  { return a.setDrain(r, false) }
-func (a *api) resumeWorker(r *request) error { return a.setDrain(r, true) }
+func (a *api) drainWorker(r *request) error {
+	var in client.DrainRequest
+	if err := decode(r.body, &in); err != nil {
+		return err
+	}
+	cmd := fsm.DrainWorker{Name: r.name("name")}
+	if in.Deadline != nil {
+		if cmd.Deadline = *in.Deadline; cmd.Deadline <= 0 {
+			return job.Invalid("deadline", "must be more than 0 and at most 7d", in.Deadline.String())
+		}
+	}
+	return a.setDrain(r, cmd)
+}
 
-func (a *api) setDrain(r *request, resume bool) error {
+func (a *api) resumeWorker(r *request) error {
 	var none struct{}
 	if err := decode(r.body, &none); err != nil {
 		return err
 	}
-	name := r.name("name")
-	if _, err := a.propose(r.ctx, fsm.DrainWorker{Name: name, Resume: resume}); err != nil {
+	return a.setDrain(r, fsm.DrainWorker{Name: r.name("name"), Resume: true})
+}
+
+func (a *api) setDrain(r *request, cmd fsm.DrainWorker) error {
+	name := cmd.Name
+	if _, err := a.propose(r.ctx, cmd); err != nil {
 		return err
 	}
 	var out client.Worker

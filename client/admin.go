@@ -41,36 +41,6 @@ func (c *Client) DeleteJob(ctx context.Context, name string) error {
 	return c.call(ctx, request{method: http.MethodDelete, path: jobPath(name)}, nil)
 }
 
-// Workers returns a page of workers by name.
-func (c *Client) Workers(ctx context.Context, limit int, cursor string) (WorkerList, error) {
-	var out WorkerList
-	err := c.get(ctx, "/v1/workers", page(limit, cursor), &out)
-	return out, err
-}
-
-// DrainWorker gives the worker no further attempts; what runs may end.
-func (c *Client) DrainWorker(ctx context.Context, name string) (Worker, error) {
-	return c.worker(ctx, name, "/drain")
-}
-
-// ResumeWorker ends a drain.
-func (c *Client) ResumeWorker(ctx context.Context, name string) (Worker, error) {
-	return c.worker(ctx, name, "/resume")
-}
-
-func (c *Client) worker(ctx context.Context, name, verb string) (Worker, error) {
-	var out Worker
-	err := c.call(ctx, request{
-		method: http.MethodPost, path: workerPath(name) + verb, body: struct{}{}, again: true,
-	}, &out)
-	return out, err
-}
-
-// ForgetWorker removes a lost worker from the list.
-func (c *Client) ForgetWorker(ctx context.Context, name string) error {
-	return c.call(ctx, request{method: http.MethodDelete, path: workerPath(name)}, nil)
-}
-
 // Cluster describes servers, leadership and workers.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	var out Cluster

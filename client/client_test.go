@@ -323,7 +323,7 @@ func TestRequests(t *testing.T) {
 		{func() error { return c.DeleteJob(ctx, "a") }, "DELETE /v1/jobs/a?namespace=ops "},
 		{func() error { _, err := c.Jobs(ctx, 5, "c+"); return err }, "GET /v1/jobs?consistency=stale&cursor=c%2B&limit=5&namespace=ops "},
 		{func() error { _, err := c.Workers(ctx, 0, ""); return err }, "GET /v1/workers?consistency=stale&namespace=ops "},
-		{func() error { _, err := c.DrainWorker(ctx, "w"); return err }, "POST /v1/workers/w/drain?namespace=ops {}"},
+		{func() error { _, err := c.DrainWorker(ctx, "w", client.DrainRequest{}); return err }, "POST /v1/workers/w/drain?namespace=ops {}"},
 		{func() error { _, err := c.ResumeWorker(ctx, "w"); return err }, "POST /v1/workers/w/resume?namespace=ops {}"},
 		{func() error {
 			d := job.Duration(0)

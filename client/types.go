@@ -203,6 +203,9 @@ type Worker struct {
 	LastSeen  *time.Time        `json:"last_seen,omitempty"`
 
 	Priorities []job.Priority `json:"priorities,omitempty"` // that it takes; absent: all
+
+	Draining      bool       `json:"draining,omitempty"`       // it is given nothing new, also where its state says more
+	DrainDeadline *time.Time `json:"drain_deadline,omitempty"` // of a drain: what still runs then is given back
 }
 
 // WorkerList is a page of workers.

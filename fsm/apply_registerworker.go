@@ -29,8 +29,8 @@ func (a *apply) registerWorker(c *RegisterWorker) Result {
 	}
 	changed := true
 	if old, ok := a.worker(c.Name); ok {
-		w.LeaseMS = max(w.LeaseMS, old.LeaseMS) // an earlier life may still count on it
-		w.Draining = old.Draining               // the operator's wish: it outlives a restart of the worker
+		w.LeaseMS = max(w.LeaseMS, old.LeaseMS)           // an earlier life may still count on it
+		w.Draining, w.DrainBy = old.Draining, old.DrainBy // the operator's wish: it outlives a restart of the worker
 		if old.Boot == c.Boot {
 			w.Registered = old.Registered
 		} else { // what made it fail may be gone

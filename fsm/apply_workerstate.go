@@ -20,7 +20,7 @@ func (a *apply) changeWorker(name string, change func(*Worker)) Result {
 	w := new(Worker)
 	*w = *old
 	change(w)
-	if w.Lost == old.Lost && w.Draining == old.Draining {
+	if w.Lost == old.Lost && w.Draining == old.Draining && w.DrainBy == old.DrainBy {
 		return Result{}
 	}
 	a.putWorker(w)

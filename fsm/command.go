@@ -238,6 +238,8 @@ type DrainWorker struct {
 	Name   string `msgpack:"n"`
 	Resume bool   `msgpack:"r,omitempty"`
 	Actor  string `msgpack:"a,omitempty"`
+	// Deadline is when what still runs is given back, from now; 0: it may end.
+	Deadline job.Duration `msgpack:"d,omitempty"`
 }
 
 // ForgetWorker deletes a lost worker that holds no attempt.

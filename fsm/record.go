@@ -128,8 +128,9 @@ type Worker struct {
 	LeaseMS    int64             `msgpack:"e,omitempty"` // the longest lease ever granted under this name, since an earlier life may count on it
 	Lost       bool              `msgpack:"x,omitempty"`
 	Draining   bool              `msgpack:"d,omitempty"`
-	Registered int64             `msgpack:"r"` // this boot, Unix ms
-	Changed    int64             `msgpack:"c"` // last change, Unix ms
+	DrainBy    int64             `msgpack:"D,omitempty"` // of a drain: what runs then is given back, Unix ms; 0: it may end
+	Registered int64             `msgpack:"r"`           // this boot, Unix ms
+	Changed    int64             `msgpack:"c"`           // last change, Unix ms
 
 	Priorities []job.Priority `msgpack:"p,omitempty"` // that it takes; none: all
 }

@@ -119,7 +119,7 @@ func (e *scriptEnv) workerCommand(verb string, f fields) Command {
 	case "worker-state":
 		return WorkerState{Term: e.termOf(f), Name: f["name"], Alive: f["alive"] != ""}
 	case "drain":
-		return DrainWorker{Name: f["name"], Resume: f["resume"] != ""}
+		return DrainWorker{Name: f["name"], Resume: f["resume"] != "", Deadline: f.duration("deadline")}
 	case "forget":
 		return ForgetWorker{Name: f["name"]}
 	}

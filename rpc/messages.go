@@ -123,10 +123,12 @@ type DispatchItem struct {
 const (
 	KillCancel  = "cancelled" // somebody cancelled the task
 	KillTimeout = "timeout"   // the leader's backstop
+	KillDrain   = "drain"     // the worker drains, and its deadline has come: the attempt is given back
 	KillStale   = "stale"     // the attempt's token is no longer valid
 )
 
-// Kill ends an attempt: TERM, grace, KILL. The worker answers with a finished.
+// Kill ends an attempt: TERM, grace, KILL. The worker answers with a finished, or
+// gives it back.
 type Kill struct {
 	Ref    Ref    `msgpack:"r"`
 	Reason string `msgpack:"y"`

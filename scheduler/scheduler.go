@@ -332,6 +332,7 @@ func (l *loop) hand(now int64) (more bool) {
 func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.expireLeases(now, mono)
 	l.backstop(mono)
+	l.endDrains(now, mono)
 	l.timeOut(now)
 	l.actOnDead()
 	l.tendRuns(now)

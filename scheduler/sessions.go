@@ -27,6 +27,7 @@ type KillReason string
 const (
 	KillCancelled KillReason = "cancelled" // somebody cancelled the task
 	KillTimeout   KillReason = "timeout"   // the leader's back-stop
+	KillDrained   KillReason = "drain"     // its worker drains, and the deadline has come: it is given back
 	KillStale     KillReason = "stale"     // its token is no longer valid
 )
 

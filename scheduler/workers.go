@@ -14,6 +14,7 @@ type workerState struct {
 	slots    int
 	labels   map[string]string
 	draining bool
+	drainBy  int64 // see fsm.Worker.DrainBy
 	lost     bool
 	session  Session // nil: not connected
 	offers   map[string]bool
@@ -55,6 +56,7 @@ type active struct {
 	sent     time.Duration // when it was last dispatched, by Mono
 	missing  time.Duration // when its worker declared first not to hold it, by Mono; 0: it holds it
 	reported int64         // when its worker declared first that it has ended, Unix ms; 0: it has not
+	drained  time.Duration // when the worker is asked again to give it back, by Mono; 0: it was not asked
 	backstop time.Duration // when to kill it, by Mono; 0: never
 	// lostAt is when an attempt that goes on without a lease is lost, by Mono; 0:
 	// its lease has not ended. See loseEnded.
@@ -159,7 +161,7 @@ func (w *workerState) clear() {
 func (w *workerState) take(rec *fsm.Worker) {
 	w.boot, w.slots, w.labels = rec.Boot, rec.Slots, rec.Labels
 	w.priorities = setOf(rec.Priorities)
-	w.draining, w.lost = rec.Draining, rec.Lost
+	w.draining, w.drainBy, w.lost = rec.Draining, rec.DrainBy, rec.Lost
 	w.lease = max(w.lease, time.Duration(rec.LeaseMS)*time.Millisecond)
 }
 

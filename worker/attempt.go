@@ -138,6 +138,10 @@ func (w *Worker) revoke(refs []rpc.Ref) {
 
 // kill ends an attempt, or withdraws one that waits for its time or turn.
 func (w *Worker) kill(k rpc.Kill) {
+	if k.Reason == rpc.KillDrain && w.table.disarm(k.Ref) {
+		w.giveBack(k.Ref, "the worker drains")
+		return
+	}
 	if w.table.disarm(k.Ref) {
 		w.own(spooled{Ref: k.Ref, Result: encodeResult(rpc.AttemptResult{
 			Outcome: uint8(outcomeOf(reasonOfKill(k.Reason))), Error: "ended before it started",
@@ -158,6 +162,8 @@ func reasonOfKill(reason string) stopReason {
 		return stopTimeout
 	case rpc.KillStale:
 		return stopStale
+	case rpc.KillDrain:
+		return stopDrain
 	}
 	return stopCancel
 }

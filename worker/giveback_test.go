@@ -31,3 +31,25 @@ func TestALateDispatchOfWhatWasGivenBackIsDropped(t *testing.T) {
 		t.Errorf("an attempt that was given back ran all the same: %+v", s)
 	}
 }
+
+// At the deadline of a drain what runs is ended and given back: it has no result, and
+// what has come to an end before keeps its own.
+func TestWhatADrainEndsIsGivenBack(t *testing.T) {
+	t.Parallel()
+	l := newLeader(t)
+	w, _ := startWorker(t, l)
+	item := l.item(handler("wait"))
+	l.dispatch(item)
+	eventually(t, 2*time.Second, "it runs", func() bool { return w.Stats().Started == 1 })
+	l.kill(item.Ref, rpc.KillDrain)
+	back := receive(t, l.giveBacks, 2*time.Second)
+	if len(back.Refs) != 1 || back.Refs[0] != item.Ref {
+		t.Errorf("given back: %+v", back)
+	}
+	eventually(t, 2*time.Second, "nothing is owed", func() bool { return w.Stats().Owed == 0 })
+	select {
+	case f := <-l.finished:
+		t.Errorf("it has a result: %+v", f)
+	default:
+	}
+}

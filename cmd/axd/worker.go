@@ -115,13 +115,34 @@ func workerTable(t *table, workers []client.Worker) {
 	now := time.Now()
 	t.row("WORKER", "STATE", "RUNNING", "ADDRESS", "LAST SEEN", "VERSION", "LABELS")
 	for _, w := range workers {
-		t.row(cut(w.Name, 24), w.State, strconv.Itoa(w.Running)+"/"+strconv.Itoa(w.Slots), w.Address,
+		t.row(cut(w.Name, 24), workerState(w, now), strconv.Itoa(w.Running)+"/"+strconv.Itoa(w.Slots), w.Address,
 			clock(w.LastSeen, now), cut(w.Version, 12), cut(labels(w.Labels), 30))
 	}
 }
 
+// workerState is a worker's state with what is known of its drain.
+func workerState(w client.Worker, now time.Time) string {
+	switch {
+	case w.DrainDeadline != nil && w.DrainDeadline.After(now):
+		return w.State + " until " + clock(w.DrainDeadline, now)
+	case w.Draining && w.State != "draining":
+		return w.State + ", draining"
+	}
+	return w.State
+}
+
 func newWorkerDrain() *cobra.Command {
-	return workerVerb("drain", "Give a worker nothing new; what runs may end", (*client.Client).DrainWorker)
+	var deadline durationFlag
+	cmd := workerVerb("drain", "Give a worker nothing new; what runs may end", func(cl *client.Client, ctx context.Context, name string) (client.Worker, error) {
+		var in client.DrainRequest
+		if deadline != 0 {
+			in.Deadline = new(job.Duration(deadline))
+		}
+		return cl.DrainWorker(ctx, name, in)
+	})
+	cmd.Example += "\n  axd worker drain w1 --deadline 10m"
+	cmd.Flags().Var(&deadline, "deadline", "give back what still runs after this `time`, without spending a retry (default: it may end)")
+	return cmd
 }
 
 func newWorkerResume() *cobra.Command {
@@ -138,7 +159,7 @@ func workerVerb(verb, what string, do func(*client.Client, context.Context, stri
 		if err != nil {
 			return about("worker", args[0], err)
 		}
-		return c.output.print(cmd.OutOrStdout(), w, func(t *table) { t.row(w.Name, w.State) })
+		return c.output.print(cmd.OutOrStdout(), w, func(t *table) { t.row(w.Name, workerState(w, time.Now())) })
 	})
 }
 

@@ -1,0 +1,68 @@
+package scheduler
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/job"
+)
+
+// What still runs at the deadline of a drain goes elsewhere, and spends no retry;
+// a new leader keeps the deadline; what ends before is left alone.
+func TestTheDeadlineOfADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 8, 0)
+		w.mustConnect()
+		refs := c.submit(handler(0), handler(0))
+		time.Sleep(time.Second)
+		other := c.worker("w2", 8, 0)
+		other.mustConnect()
+		began := time.Now()
+		if res := c.apply(fsm.DrainWorker{Name: "w1", Deadline: job.Duration(time.Minute)}); res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		time.Sleep(20 * time.Second)
+		w.finish(w.seen()[0].ref, job.OutcomeSuccess)
+		w.disconnect()
+		c.lead()
+		w.mustConnect()
+		other.disconnect()
+		other.mustConnect()
+		time.Sleep(time.Until(began.Add(59 * time.Second)))
+		if n := len(other.seen()); n != 0 {
+			t.Fatalf("before the deadline the other worker was sent %d attempts", n)
+		}
+		time.Sleep(2 * time.Second)
+		seen := other.seen()
+		if len(seen) != 1 || seen[0].ref.Ref != w.seen()[1].ref.Ref {
+			t.Fatalf("after the deadline the other worker was sent %+v", seen)
+		}
+		for _, ref := range refs {
+			if task := c.task(ref); task.Retries != 0 || task.State == job.Failed {
+				t.Errorf("a task is %v after %d retries", task.State, task.Retries)
+			}
+		}
+		c.check()
+	})
+}
+
+// A worker that was drained with a deadline, and is resumed, keeps what it runs.
+func TestAResumedWorkerKeepsWhatItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 8, 0)
+		w.mustConnect()
+		c.submit(handler(0))
+		time.Sleep(time.Second)
+		c.apply(fsm.DrainWorker{Name: "w1", Deadline: job.Duration(time.Minute)})
+		time.Sleep(30 * time.Second)
+		c.apply(fsm.DrainWorker{Name: "w1", Resume: true})
+		time.Sleep(time.Minute)
+		if reason := w.killedFor(w.seen()[0].ref); reason != "" {
+			t.Errorf("it was ended: %s", reason)
+		}
+	})
+}
