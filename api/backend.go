@@ -34,6 +34,9 @@ type Backend interface {
 	// Explain asks the leader once what its memory knows of why a task isn't
 	// running. Where no leader answers, the error says why: see NoQuorum.
 	Explain(ctx context.Context, ref fsm.TaskRef) (Explained, error)
+	// SealSecret encrypts a secret's value for state; it fails where this server has no
+	// key.
+	SealSecret(namespace, name string, value []byte) ([]byte, error)
 	// Serving returns nil when this server knows a leader and has caught up.
 	Serving(ctx context.Context) error
 	// ClockOffsets is how far the wall clocks of the other servers, by name, are

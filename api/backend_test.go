@@ -37,6 +37,7 @@ type oneNode struct {
 	refuse  func(n int, c fsm.Command) error // asked before the n-th proposal, from 1 on
 	readErr error
 	serving error
+	noKey   bool
 
 	explained  Explained // by the leader
 	explainErr error
@@ -114,6 +115,14 @@ func (n *oneNode) Cluster(context.Context) (client.Cluster, error) {
 
 func (n *oneNode) Liveness(context.Context) func(string) (string, time.Time) {
 	return func(worker string) (string, time.Time) { return n.liveness[worker], time.Time{} }
+}
+
+// SealSecret seals nothing: a value that it is given has "sealed " before it.
+func (n *oneNode) SealSecret(_, _ string, value []byte) ([]byte, error) {
+	if n.noKey {
+		return nil, job.Errorf(job.CodeUnsupported, "no key")
+	}
+	return append([]byte("sealed "), value...), nil
 }
 
 func (n *oneNode) ReadyTasks() int64 { return 0 }

@@ -28,7 +28,7 @@ func callbackRoutes() []route {
 
 func showCallback(c *fsm.Callback) client.Callback {
 	out := client.Callback{
-		ID: c.Ref().String(), Namespace: c.Namespace, Task: c.Task.String(), State: c.State.String(), URL: c.URL, Job: c.Job,
+		ID: c.Ref().String(), Namespace: c.Namespace, Task: c.Task.String(), State: c.State.String(), URL: c.URL, Secret: c.Secret, Job: c.Job,
 		TaskState: c.End.State.String(), Tries: c.Tries, CreatedAt: at(c.Created), NextTry: instant(c.Due),
 		LastTry: instant(c.Tried), SettledAt: instant(c.Settled), LastStatus: c.Status, LastError: c.Error,
 	}

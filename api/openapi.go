@@ -314,6 +314,7 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 		"grace":             "from TERM to KILL; default 5s, at most 1h",
 		"callback_url":      "sent the result of a task that has ended, at least once",
 		"callback_job":      "run with the result of a task that has ended as payload; excludes callback_url",
+		"callback_secret":   "the secret that requests to callback_url are signed with; see /v1/secrets",
 		"callback_on":       "only where it ended so: success, failed, timeout, cancelled; default: however it ended",
 	},
 	reflect.TypeFor[job.Retry](): {

@@ -32,6 +32,7 @@ func routes() []route {
 	all = append(all, deadLetterRoutes()...)
 	all = append(all, callbackRoutes()...)
 	all = append(all, auditRoutes()...)
+	all = append(all, secretRoutes()...)
 	all = append(all, operationRoutes()...)
 	return append(all, serverRoutes()...)
 }

@@ -119,6 +119,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.Transfer{}, client.ClusterCheck{}, client.ServerCheck{}, client.Restored{},
 		client.Alert{}, client.AlertList{}, client.AlertSummary{}, client.AckRequest{}, client.Breaker{}, client.BreakerList{}, job.Settings{}, job.Route{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, job.NonRetryable{}, health{},
 		client.DrainRequest{},
+		client.Secret{}, client.SecretList{}, client.SecretRequest{},
 		client.Limit{}, client.LimitList{}, client.Holder{}, job.Concurrency{}, job.Rate{},
 		client.Callback{}, client.CallbackList{}, client.AuditRecord{}, client.AuditList{},
 		client.Callback{}, client.CallbackList{},

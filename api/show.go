@@ -43,7 +43,7 @@ func (s *taskView) show(t fsm.Task) client.Task {
 		}
 		p := policy.Merge(t.Policy)
 		out.App, out.Owner = p.App, p.Owner
-		out.CallbackURL, out.CallbackJob, out.CallbackOn = p.CallbackURL, p.CallbackJob, p.CallbackOn
+		out.CallbackURL, out.CallbackJob, out.CallbackOn, out.CallbackSecret = p.CallbackURL, p.CallbackJob, p.CallbackOn, p.CallbackSecret
 	}
 	return out
 }
@@ -103,6 +103,8 @@ func showTask(t fsm.Task, now int64) client.Task {
 		CallbackURL: t.Policy.CallbackURL,
 		CallbackJob: t.Policy.CallbackJob,
 		CallbackOn:  t.Policy.CallbackOn,
+
+		CallbackSecret: t.Policy.CallbackSecret,
 	}
 	if !t.Run.IsZero() {
 		out.Run = t.Run.String()

@@ -87,6 +87,7 @@ type Task struct {
 	Owner             string          `json:"owner,omitempty"`
 	CallbackURL       string          `json:"callback_url,omitempty"`
 	CallbackJob       string          `json:"callback_job,omitempty"`
+	CallbackSecret    string          `json:"callback_secret,omitempty"` // that the requests are signed with
 	CallbackOn        []string        `json:"callback_on,omitempty"`
 	CallbackOf        string          `json:"callback_of,omitempty"` // the task whose callback_job this one is
 	Callback          *Callback       `json:"callback,omitempty"`    // the newest one; shown for one task, not in lists
@@ -134,6 +135,7 @@ type Callback struct {
 	Task       string     `json:"task_id"`
 	State      string     `json:"state"` // owed, delivered, dead
 	URL        string     `json:"url,omitempty"`
+	Secret     string     `json:"secret,omitempty"` // that its requests are signed with
 	Job        string     `json:"job,omitempty"`    // to run with the result
 	RunAs      string     `json:"run_as,omitempty"` // the task that runs the job
 	TaskState  string     `json:"task_state"`       // that is told

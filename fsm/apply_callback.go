@@ -9,7 +9,7 @@ import (
 // owe records what is owed to the outside for a task's end, in the very write
 // that ends it, whatever ended it. A job is run at once.
 func (a *apply) owe(t *Task) {
-	url, run := a.wantsCallback(t)
+	url, run, secret := a.wantsCallback(t)
 	if run != "" && !t.CallbackOf.IsZero() {
 		return // else two jobs that call each other would never end
 	}
@@ -18,7 +18,7 @@ func (a *apply) owe(t *Task) {
 	}
 	t.Callback = t.Version
 	c := &Callback{
-		Namespace: t.Namespace, Task: t.ID, N: t.Version, State: CallbackOwed, URL: url, Job: run, Created: a.now, Due: a.now,
+		Namespace: t.Namespace, Task: t.ID, N: t.Version, State: CallbackOwed, URL: url, Job: run, Secret: secret, Created: a.now, Due: a.now,
 		End: CallbackEnd{
 			Job: t.Job, State: t.State, Attempt: t.Attempt, ExitCode: t.ExitCode, Error: t.Error,
 			Created: t.Created, Due: t.Due, Started: t.Started, Ended: t.Ended,

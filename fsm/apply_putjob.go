@@ -16,6 +16,9 @@ func (a *apply) putJob(c *PutJob) Result {
 	if err := c.Spec.Validate(); err != nil {
 		return rejected(err)
 	}
+	if err := a.hasSecret(c.Namespace, &c.Spec.Policy); err != nil {
+		return rejected(err)
+	}
 	if c.FileSet != "" {
 		if err := job.ValidateName("file_set", c.FileSet); err != nil {
 			return rejected(err)

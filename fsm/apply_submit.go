@@ -112,6 +112,9 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec, t *Task) *job.Error {
 	if spec.IdempotencyKey != "" {
 		t.KeyPeriod, t.KeyExpiry = spec.KeyPeriod(a.now, due)
 	}
+	if err := a.hasSecret(namespace, &policy); err != nil {
+		return err
+	}
 	t.Policy.Priority = policy.PriorityOrDefault()
 	t.limit(&policy)
 	if policy.Concurrency != nil || policy.Rate != nil {

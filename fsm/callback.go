@@ -72,6 +72,7 @@ type Callback struct {
 	State     CallbackState `msgpack:"s"`
 	URL       string        `msgpack:"u,omitempty"`
 	Job       string        `msgpack:"j,omitempty"` // to run instead
+	Secret    string        `msgpack:"k,omitempty"` // that requests are signed with
 	Started   job.ID        `msgpack:"S"`           // the task that runs it; zero: none
 	Created   int64         `msgpack:"c"`
 	Due       int64         `msgpack:"d,omitempty"` // of the next try, while owed
@@ -274,26 +275,26 @@ func (r *keyReader) callbackRest() CallbackRef {
 }
 
 // wantsCallback returns what the end of a task is owed to: a URL or a job; none
-// where nobody asked.
-func (a *apply) wantsCallback(t *Task) (url, run string) {
+// where nobody asked. Requests to the URL are signed with the secret, if there is one.
+func (a *apply) wantsCallback(t *Task) (url, run, secret string) {
 	own := &t.Policy
 	if t.Job == "" {
 		if own.CallbackURL == "" && own.CallbackJob == "" || !own.WantsCallback(t.State) {
-			return "", ""
+			return "", "", ""
 		}
-		return own.CallbackURL, own.CallbackJob
+		return own.CallbackURL, own.CallbackJob, own.CallbackSecret
 	}
 	j, ok := a.job(t.Namespace, t.Job)
 	if !ok {
-		return "", ""
+		return "", "", ""
 	}
 	base := &j.Spec.Policy
 	if cmp.Or(own.CallbackURL, own.CallbackJob, base.CallbackURL, base.CallbackJob) == "" {
-		return "", ""
+		return "", "", ""
 	}
 	merged := base.Merge(*own)
 	if !merged.WantsCallback(t.State) {
-		return "", ""
+		return "", "", ""
 	}
-	return merged.CallbackURL, merged.CallbackJob
+	return merged.CallbackURL, merged.CallbackJob, merged.CallbackSecret
 }

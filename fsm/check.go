@@ -49,6 +49,7 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableRates, c.rate)
 	c.rows(tableRateAge, c.rateAge)
 	c.rows(tableAlerts, c.alert)
+	c.rows(tableSecrets, c.secret)
 	c.rows(tableAlertAge, c.alertAge)
 	c.rows(tableBreakers, c.breaker)
 	c.rows(tableCallbacks, c.callback)

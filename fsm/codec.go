@@ -178,6 +178,10 @@ func newCommand(code Code) Command {
 		return &Redeliver{}
 	case CodeBy:
 		return &By{}
+	case CodePutSecret:
+		return &PutSecret{}
+	case CodeDeleteSecret:
+		return &DeleteSecret{}
 	}
 	if c := newRunCommand(code); c != nil {
 		return c

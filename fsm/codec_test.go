@@ -172,7 +172,7 @@ func everyCommand() []Command {
 		filled[Started](), filled[Finished](), filled[GiveBack](), filled[LoseAttempts](), filled[Cancel](),
 		filled[Reschedule](), filled[RegisterWorker](), filled[WorkerState](), filled[ForgetWorker](),
 		filled[Expire](), filled[Checksum](), filled[DrainWorker](),
-		filled[SubmitNow](), filled[TimeOut](), filled[PutAlert](), filled[EndAlert](),
+		filled[PutSecret](), filled[DeleteSecret](), filled[SubmitNow](), filled[TimeOut](), filled[PutAlert](), filled[EndAlert](),
 		filled[DeadLetters](), filled[ContinueDead](),
 		filled[CallbackTried](), filled[Redeliver](),
 		filled[PutWorkflow](), filled[DeleteWorkflow](), filled[StartRun](), filled[CancelRun](), filled[RerunRun](),
@@ -293,7 +293,7 @@ func TestMapsAreWrittenInOrder(t *testing.T) {
 	for _, c := range everyCommand() {
 		look(fmt.Sprintf("%T", c), reflect.TypeOf(c))
 	}
-	for _, row := range []any{Task{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, Audit{}, job.Settings{},
+	for _, row := range []any{Task{}, Secret{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, Audit{}, job.Settings{},
 		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}, Calendar{}} {
 		look(fmt.Sprintf("%T", row), reflect.TypeOf(row))
 	}

@@ -367,6 +367,10 @@ func (a *apply) verb(c Command) Result {
 		return a.deadLetters(c)
 	case *ContinueDead:
 		return a.continueDead(c)
+	case *PutSecret:
+		return a.putSecret(c)
+	case *DeleteSecret:
+		return a.deleteSecret(c)
 	case *PutAlert:
 		return a.putAlert(c)
 	case *EndAlert:

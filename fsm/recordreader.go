@@ -170,6 +170,8 @@ func (r *rowReader) policyField(name byte, p *job.Policy) {
 		p.OnExhausted = job.OnExhausted(r.name())
 	case 'C':
 		p.Compensation = r.name()
+	case '4':
+		p.CallbackSecret = r.name()
 	case '5':
 		p.FairnessKey = r.str()
 	case '1':

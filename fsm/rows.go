@@ -221,6 +221,7 @@ func (w *rowWriter) policy(c *codec, p *job.Policy) {
 	w.str('X', string(p.OnExhausted))
 	w.str('C', p.Compensation)
 	w.str('5', p.FairnessKey)
+	w.str('4', p.CallbackSecret)
 	if p.Timeout != nil {
 		w.tagged(c, 't', p.Timeout)
 	}

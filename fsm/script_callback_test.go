@@ -73,6 +73,7 @@ func (e *scriptEnv) showCallback(b *strings.Builder, c *Callback) {
 	}
 	add(c.URL != "", "to %s", c.URL)
 	add(c.Job != "", "job %s", c.Job)
+	add(c.Secret != "", "signed with %s", c.Secret)
 	if !c.Started.IsZero() {
 		fmt.Fprintf(b, " started %s", e.name(c.Started))
 	}

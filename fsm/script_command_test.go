@@ -92,6 +92,9 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	if c, ok := e.runCommand(verb, f, input); ok {
 		return c
 	}
+	if c, ok := e.secretCommand(verb, f); ok {
+		return c
+	}
 	if c, ok := e.scheduleCommand(verb, f, input); ok {
 		return c
 	}
@@ -151,7 +154,7 @@ func (e *scriptEnv) policy(f fields) job.Policy {
 		}
 	}
 	limitPolicy(f, &p)
-	p.CallbackURL, p.CallbackJob = f["callback"], f["callback-job"]
+	p.CallbackURL, p.CallbackJob, p.CallbackSecret = f["callback"], f["callback-job"], f["callback-secret"]
 	if on := f["on"]; on != "" {
 		p.CallbackOn = strings.Split(on, ",")
 	}

@@ -69,6 +69,10 @@ func (e *scriptEnv) describe(k, v []byte) string {
 	if out, ok := e.describeLimit(k, v); ok {
 		return out
 	}
+	if k[0] == tableSecrets {
+		r := readKey(k)
+		return fmt.Sprintf("secret %s/%s", r.name(), r.name())
+	}
 	return fmt.Sprintf("unknown %x", k)
 }
 

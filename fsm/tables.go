@@ -118,6 +118,8 @@ const (
 	tableDeadAge byte = 0x22
 	// tableDeadActs: id → DeadAct, of those that go on; at most maxDeadActs.
 	tableDeadActs byte = 0x23
+	// tableSecrets: namespace, name → Secret; at most MaxSecrets.
+	tableSecrets byte = 0x78
 	// tableCallbacks: namespace, task id, number (8) → Callback.
 	tableCallbacks byte = 0x30
 	// tableCallbackDue: target, due (8, Unix ms), task id, number (8), namespace →

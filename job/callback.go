@@ -41,7 +41,7 @@ func (p *Policy) WantsCallback(s State) bool {
 }
 
 func (p *Policy) validateCallback() *Error {
-	if p.CallbackURL == "" && p.CallbackJob == "" && p.CallbackOn == nil {
+	if p.CallbackURL == "" && p.CallbackJob == "" && p.CallbackOn == nil && p.CallbackSecret == "" {
 		return nil // the usual case
 	}
 	if p.CallbackURL != "" {
@@ -55,6 +55,14 @@ func (p *Policy) validateCallback() *Error {
 	if p.CallbackJob != "" {
 		if e := ValidateName("callback_job", p.CallbackJob); e != nil {
 			return e
+		}
+	}
+	if p.CallbackSecret != "" {
+		if e := ValidateName("callback_secret", p.CallbackSecret); e != nil {
+			return e
+		}
+		if p.CallbackJob != "" {
+			return Invalid("callback_secret", "signs requests: callback_job makes none", p.CallbackSecret)
 		}
 	}
 	for i, name := range p.CallbackOn {

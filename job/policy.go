@@ -65,6 +65,12 @@ func (p Policy) Merge(over Policy) Policy {
 	}
 	if over.CallbackURL != "" || over.CallbackJob != "" {
 		p.CallbackURL, p.CallbackJob = over.CallbackURL, over.CallbackJob
+		if p.CallbackJob != "" {
+			p.CallbackSecret = ""
+		}
+	}
+	if over.CallbackSecret != "" {
+		p.CallbackSecret = over.CallbackSecret
 	}
 	if len(over.CallbackOn) > 0 {
 		p.CallbackOn = over.CallbackOn
@@ -86,7 +92,7 @@ func (p Policy) PriorityOnly() bool {
 		len(p.Selector) == 0 && len(p.SuccessCodes) == 0 && p.OnDisconnect == "" && p.Route == nil &&
 		p.OnExhausted == "" && p.Compensation == "" && p.FairnessKey == "" &&
 		p.Concurrency == nil && p.Rate == nil &&
-		p.CallbackURL == "" && p.CallbackJob == "" && len(p.CallbackOn) == 0
+		p.CallbackURL == "" && p.CallbackJob == "" && len(p.CallbackOn) == 0 && p.CallbackSecret == ""
 }
 
 // RetryOrDefault returns the retry rule with all its defaults filled in.

@@ -16,7 +16,7 @@ func full(n int) Policy {
 		Timeout: &d, Grace: &d, Retry: &Retry{MaxRetries: new(n)}, Selector: map[string]string{"n": string(rune('0' + n))},
 		Route: &Route{Sticky: string(rune('0' + n))}, QueueTimeout: &d, TotalTimeout: &d, HeartbeatTimeout: &d,
 		Idempotent:   new(n == 2),
-		SuccessCodes: []int{n}, OnDisconnect: OnDisconnect("mode" + string(rune('0'+n))), FairnessKey: "fair" + string(rune('0'+n)), Compensation: "comp" + string(rune('0'+n)), OnExhausted: OnExhausted("end" + string(rune('0'+n))),
+		SuccessCodes: []int{n}, OnDisconnect: OnDisconnect("mode" + string(rune('0'+n))), CallbackSecret: "secret" + string(rune('0'+n)), FairnessKey: "fair" + string(rune('0'+n)), Compensation: "comp" + string(rune('0'+n)), OnExhausted: OnExhausted("end" + string(rune('0'+n))),
 		Concurrency: &Concurrency{Max: n}, Rate: &Rate{Max: n},
 		CallbackURL: "url" + string(rune('0'+n)), CallbackJob: "job" + string(rune('0'+n)), CallbackOn: []string{string(rune('0' + n))},
 	}
@@ -44,7 +44,7 @@ func TestMergeTakesEveryFieldThatIsSet(t *testing.T) {
 		case "CallbackURL":
 			want.CallbackJob = ""
 		case "CallbackJob":
-			want.CallbackURL = ""
+			want.CallbackURL, want.CallbackSecret = "", ""
 		}
 		reflect.ValueOf(&want).Elem().Field(i).Set(reflect.ValueOf(over).Field(i))
 		if got := under.Merge(one); !reflect.DeepEqual(got, want) {

@@ -102,6 +102,9 @@ type Policy struct {
 	CallbackJob string   `msgpack:"2,omitempty" json:"callback_job,omitempty"`
 	CallbackOn  []string `msgpack:"3,omitempty" json:"callback_on,omitempty"` // only where it ended so; default: however it ended
 
+	// CallbackSecret names the secret that requests to CallbackURL are signed with.
+	CallbackSecret string `msgpack:"4,omitempty" json:"callback_secret,omitempty"`
+
 	// FairnessKey: within a priority and namespace, those of different keys take turns.
 	FairnessKey string `msgpack:"5,omitempty" json:"fairness_key,omitempty"`
 

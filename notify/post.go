@@ -53,6 +53,9 @@ func newClient(cfg Config) *http.Client {
 
 // post makes one try.
 func (s *Sender) post(ctx context.Context, d *Delivery) Outcome {
+	if d.Unsent != "" {
+		return Outcome{Error: d.Unsent}
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(d.Body))
 	if err != nil {
 		return Outcome{Error: err.Error()}

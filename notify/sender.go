@@ -40,6 +40,7 @@ type Delivery struct {
 	URL    string
 	Body   []byte
 	Keys   [][]byte // to sign it with; none: it is not signed
+	Unsent string   // why it can't be sent now: that counts as a try; empty: it can
 	Handle any      // the outbox's own
 }
 

@@ -50,6 +50,10 @@ func (o outbox) Due(target string, limit int) ([]notify.Delivery, int64) {
 	for i := range list {
 		c := &list[i]
 		out[i] = notify.Delivery{ID: c.Ref().String(), URL: c.URL, Body: fsm.CallbackBody(v, c), Handle: c}
+		keys, err := o.signingKeys(v, c)
+		if out[i].Keys = keys; err != nil {
+			out[i].Unsent = err.Error()
+		}
 	}
 	return out, next
 }

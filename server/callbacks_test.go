@@ -250,3 +250,14 @@ func TestInnerAddressesAreRefused(t *testing.T) {
 		t.Error("the request arrived")
 	}
 }
+
+// newHookOf starts a receiver that takes all, and returns its URL.
+func newHookOf(t *testing.T, take func(r *http.Request, body []byte)) string {
+	t.Helper()
+	h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		take(r, body)
+	}))
+	t.Cleanup(h.Close)
+	return h.URL
+}

@@ -21,6 +21,7 @@ type Config struct {
 	Gossip  string // host:port of membership, TCP and UDP; default DefaultGossip
 
 	CallbackAllow   []netip.Prefix // addresses that callbacks may reach although they are inner ones
+	SecretKeyFile   string         // the key that secrets are encrypted with; default: none, and no secrets
 	AllowedHosts    []string       // names that a request's Host header may carry beside loopback and the listeners' own
 	Join            []string       // gossip addresses of other servers
 	BootstrapExpect int            // servers that form a new cluster together; default 1 without Join, else 0: wait to be added

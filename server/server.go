@@ -50,6 +50,7 @@ type Server struct {
 	gossip    Membership
 	sched     *scheduler.Scheduler
 	callbacks *notify.Sender
+	secrets   *secretBox // nil: this server has no key
 	clock     *clock
 	vouch     vouch
 	watch     clockWatch
@@ -90,6 +91,11 @@ func New(cfg Config) (*Server, error) {
 
 // open takes the parts in the order in which they depend on each other.
 func (s *Server) open() (err error) {
+	if path := s.cfg.SecretKeyFile; path != "" {
+		if s.secrets, err = readSecretKey(path); err != nil {
+			return err
+		}
+	}
 	if s.dir, err = openDataDir(s.cfg.Host.FS, s.cfg.DataDir, s.cfg.Name); err != nil {
 		return err
 	}

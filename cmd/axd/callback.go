@@ -74,6 +74,7 @@ func newCallbackShow() *cobra.Command {
 			t.pair("Namespace", b.Namespace)
 			t.pair("Task", b.Task+", "+b.TaskState)
 			t.pair("To", callbackTo(b))
+			t.pair("Signed with", b.Secret)
 			t.pair("Run as", b.RunAs)
 			t.pair("State", b.State)
 			t.pair("Tries", strconv.Itoa(b.Tries))

@@ -206,6 +206,7 @@ func jobTable(t *table, j client.Job) {
 		t.pair("Sticky", r.Sticky)
 	}
 	t.pair("Callback", callbackOf(client.Task{CallbackURL: j.CallbackURL, CallbackJob: j.CallbackJob}))
+	t.pair("Callback secret", j.CallbackSecret)
 	t.pair("Callback on", strings.Join(j.CallbackOn, ", "))
 	t.pair("Created", exact(j.CreatedAt))
 	t.pair("Updated", exact(j.UpdatedAt))

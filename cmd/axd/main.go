@@ -191,6 +191,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newCalendar(), newWorkflow(), newRun(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newValidate(), newPlan(), newApply(), newExport())
 	root.AddCommand(newAudit())
+	root.AddCommand(newSecret())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

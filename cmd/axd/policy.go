@@ -115,6 +115,7 @@ type policy struct {
 	fairness       string
 
 	callbackURL, callbackJob string
+	callbackSecret           string
 	callbackOn               []string
 }
 
@@ -145,6 +146,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 	p.limits.flags(cmd)
 	f.StringVar(&p.callbackURL, "callback-url", "", "send the result to this `URL` when the task has ended")
 	f.StringVar(&p.callbackJob, "callback-job", "", "run this `job` with the result as payload when the task has ended")
+	f.StringVar(&p.callbackSecret, "callback-secret", "", "sign requests to --callback-url with this `secret`; see 'axd secret put'")
 	f.StringSliceVar(&p.callbackOn, "callback-on", nil, "call back only for these `states`: "+strings.Join(job.CallbackEnds(), ", ")+" (default: all)")
 	_ = cmd.RegisterFlagCompletionFunc("callback-on", fixed(job.CallbackEnds()...))
 }
@@ -152,7 +154,7 @@ func (p *policy) flags(cmd *cobra.Command) {
 func (p *policy) policy(cmd *cobra.Command) (job.Policy, error) {
 	out := job.Policy{
 		App: p.app, Owner: p.owner, Selector: p.selector,
-		CallbackURL: p.callbackURL, CallbackJob: p.callbackJob, CallbackOn: p.callbackOn,
+		CallbackURL: p.callbackURL, CallbackJob: p.callbackJob, CallbackOn: p.callbackOn, CallbackSecret: p.callbackSecret,
 	}
 	if p.priority != "" {
 		if err := out.Priority.UnmarshalText([]byte(p.priority)); err != nil {

@@ -168,6 +168,7 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Compensates", task.Compensates)
 	t.pair("Compensated by", task.CompensatedBy)
 	t.pair("Callback", callbackOf(task))
+	t.pair("Callback secret", task.CallbackSecret)
 	t.pair("Callback of", task.CallbackOf)
 	if len(attempts) == 0 {
 		return
