@@ -63,6 +63,17 @@ func (p Policy) Merge(over Policy) Policy {
 	if over.Rate != nil {
 		p.Rate = over.Rate
 	}
+	p.mergeCallback(&over)
+	if over.FairnessKey != "" {
+		p.FairnessKey = over.FairnessKey
+	}
+	if over.Idempotent != nil {
+		p.Idempotent = over.Idempotent
+	}
+	return p
+}
+
+func (p *Policy) mergeCallback(over *Policy) {
 	if over.CallbackURL != "" || over.CallbackJob != "" {
 		p.CallbackURL, p.CallbackJob = over.CallbackURL, over.CallbackJob
 		if p.CallbackJob != "" {
@@ -75,13 +86,6 @@ func (p Policy) Merge(over Policy) Policy {
 	if len(over.CallbackOn) > 0 {
 		p.CallbackOn = over.CallbackOn
 	}
-	if over.FairnessKey != "" {
-		p.FairnessKey = over.FairnessKey
-	}
-	if over.Idempotent != nil {
-		p.Idempotent = over.Idempotent
-	}
-	return p
 }
 
 // PriorityOnly reports whether the policy says nothing but, perhaps, a priority,

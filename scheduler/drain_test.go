@@ -66,3 +66,28 @@ func TestAResumedWorkerKeepsWhatItRuns(t *testing.T) {
 		}
 	})
 }
+
+// drain ends what runs and gives it back.
+func (m *model) drain(ref fsm.AttemptRef) {
+	m.mu.Lock()
+	_, held := m.held[ref]
+	delete(m.held, ref)
+	m.past[ref] = true
+	m.c.ended(m, attemptOf(ref))
+	m.mu.Unlock()
+	if held {
+		m.giveBack(ref, "the worker drains")
+	}
+}
+
+// killed ends an attempt as its worker would.
+func (m *model) killed(ref fsm.AttemptRef, reason KillReason) {
+	switch reason {
+	case KillCancelled:
+		go m.finish(ref, job.OutcomeCancelled)
+	case KillDrained:
+		go m.drain(ref)
+	case KillStale:
+		m.c.ended(m, attemptOf(ref))
+	}
+}

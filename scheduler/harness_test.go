@@ -386,14 +386,7 @@ func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
 	k.m.mu.Lock()
 	k.m.kills[ref] = reason
 	k.m.mu.Unlock()
-	switch reason {
-	case KillCancelled:
-		go k.m.finish(ref, job.OutcomeCancelled)
-	case KillDrained:
-		go k.m.drain(ref)
-	case KillStale:
-		k.m.c.ended(k.m, attemptOf(ref))
-	}
+	k.m.killed(ref, reason)
 }
 
 // Dispatch implements Session.
@@ -467,19 +460,6 @@ func (m *model) start(s start) {
 	m.c.runs(m, s.ref)
 	if m.takes > 0 && !s.again {
 		time.AfterFunc(m.takes, func() { m.finish(s.ref, m.outcome()) })
-	}
-}
-
-// drain ends what runs and gives it back.
-func (m *model) drain(ref fsm.AttemptRef) {
-	m.mu.Lock()
-	_, held := m.held[ref]
-	delete(m.held, ref)
-	m.past[ref] = true
-	m.c.ended(m, attemptOf(ref))
-	m.mu.Unlock()
-	if held {
-		m.giveBack(ref, "the worker drains")
 	}
 }
 

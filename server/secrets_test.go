@@ -178,13 +178,13 @@ func TestWithoutAKeyNoSecret(t *testing.T) {
 	req := client.SubmitRequest{Executor: job.Executor{Handler: "ok"}}
 	req.CallbackURL, req.CallbackSecret = newHookOf(t, func(*http.Request, []byte) { t.Error("it was sent") }), "hooks"
 	task := submitWith(t, c, req)
-	for end := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		got, err := c.Task(ctx, task.ID)
+	var got client.Task
+	var err error
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		got, err = c.Task(ctx, task.ID)
 		if err == nil && got.Callback != nil && strings.Contains(got.Callback.LastError, "has no --secret-key-file") && got.Callback.State == "owed" {
 			return
 		}
-		if time.Now().After(end) {
-			t.Fatalf("its callback: %+v, %v", got.Callback, err)
-		}
 	}
+	t.Fatalf("its callback: %+v, %v", got.Callback, err)
 }
