@@ -145,7 +145,7 @@ func (c *check) step(index uint64, was, is fsm.Task) {
 		c.broken("entry %d lowers the token of task %s from %s to %s", index, is.ID, was.LastToken, is.LastToken)
 	case !was.Token.IsZero() && !is.Token.IsZero() && was.Token != is.Token:
 		c.broken("entry %d gives task %s token %s while %s is valid", index, is.ID, is.Token, was.Token)
-	case is.State == job.Success && was.State != job.Success && was.Token.IsZero():
+	case is.State == job.Success && was.State != job.Success && was.Token.IsZero() && !standsIn(&is):
 		c.broken("entry %d makes task %s a success without a valid attempt", index, is.ID)
 	}
 }

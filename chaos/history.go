@@ -15,6 +15,7 @@ type History struct {
 	Calls    []Call
 	Attempts []Attempt
 	Dumps    []Dump
+	Runs     []string // of workflows, that were acknowledged
 	// Logs are the entries that each server has kept or compacted, by index. Where
 	// it took a snapshot instead, there is a gap.
 	Logs map[string]map[uint64]*raft.Log
@@ -29,6 +30,7 @@ type Dump struct {
 	Tasks    map[string]fsm.Task
 	Attempts map[string][]fsm.Attempt
 	Counts   map[job.State]int64
+	Runs     map[string]RunDump
 }
 
 const maxBroken = 10 // invariants told of one state
@@ -49,9 +51,12 @@ func NewDump(server string, r fsm.Reader) (Dump, error) {
 			d.Attempts[t.ID.String()] = fsm.ListAttempts(r, t.Ref())
 		}
 		if cursor = page.Next; cursor == "" {
-			return d, nil
+			break
 		}
 	}
+	var err error
+	d.Runs, err = dumpRuns(r)
+	return d, err
 }
 
 // dumps reads every server's state.
@@ -76,7 +81,7 @@ func (c *Cluster) dumps() ([]Dump, error) {
 
 func (c *Cluster) history() (History, error) {
 	dumps, err := c.dumps()
-	h := History{Calls: c.Ledger.Calls(), Attempts: c.Ledger.Attempts(), Dumps: dumps, Logs: map[string]map[uint64]*raft.Log{}}
+	h := History{Calls: c.Ledger.Calls(), Attempts: c.Ledger.Attempts(), Runs: c.Ledger.Runs(), Dumps: dumps, Logs: map[string]map[uint64]*raft.Log{}}
 	for _, s := range c.Servers {
 		h.Logs[s.Name] = s.Disk().History()
 	}

@@ -13,6 +13,7 @@ type Ledger struct {
 	mu       sync.Mutex
 	attempts []*Attempt
 	calls    []Call
+	runs     []string // of workflows, that were acknowledged
 }
 
 // Attempt is one run of a handler.

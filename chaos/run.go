@@ -86,6 +86,9 @@ func (c *Cluster) live(p Plan, r *Report) error {
 	if err := l.defineJobs(c.ctx); err != nil {
 		return err
 	}
+	if err := l.defineFlows(c.ctx); err != nil {
+		return err
+	}
 	ctx, stop := context.WithTimeout(c.ctx, p.Length)
 	defer stop()
 	calling := make(chan struct{})

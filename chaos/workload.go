@@ -151,6 +151,8 @@ type caller struct {
 func (c *caller) run(ctx context.Context) {
 	for pause(ctx, time.Duration(c.rng.Int64N(int64(2*thinkTime)))) {
 		switch roll := c.rng.IntN(100); {
+		case roll < 3:
+			c.start()
 		case roll < 50 || len(c.tasks) == 0:
 			c.submit()
 		case roll < 60:
