@@ -32,8 +32,8 @@ type benchFlags struct {
 func (b *benchFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&b.opts.Dir, "dir", "", "`directory` for the servers' data, on the disk to be measured (default: the temporary one)")
 	f.StringSliceVar(&b.opts.Addr, "addr", nil, "a running cluster's HTTP `addresses` instead of own servers")
-	f.IntVar(&b.opts.Workers, "workers", 0, "worker `processes` (default 2; worker-failover 5)")
-	f.IntVar(&b.opts.Slots, "slots", 1000, "attempts at one time, of each worker")
+	f.IntVar(&b.opts.Workers, "workers", 0, "worker `processes` (default 2; worker-failover 5, workflows 10)")
+	f.IntVar(&b.opts.Slots, "slots", 0, "attempts at one time, of each worker (default 1000; workflows 20)")
 	f.BoolVar(&b.opts.Spool, "spool", false, "let no-op workers keep results on disk, synced, until they are acknowledged")
 	f.BoolVar(&b.opts.ViaLeader, "via-leader", false, "send all requests to the leader (default: spread over the servers, which forward)")
 	f.BoolVar(&b.strict, "strict", false, "exit code 1 where a target is missed")
@@ -50,7 +50,7 @@ ends them. The last line of standard output is one JSON object with the figures;
 what they are, and the targets, is in docs/performance.md.`,
 	}
 	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchDrain(), newBenchPriority(), newBenchCommands())
-	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchWorkerFailover(), newBenchIdle(), newBenchRetry(), newBenchSoak(), newBenchAll(), newBenchWorker())
+	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchWorkerFailover(), newBenchIdle(), newBenchRetry(), newBenchDag(), newBenchWorkflows(), newBenchSoak(), newBenchAll(), newBenchWorker())
 	return cmd
 }
 

@@ -5,6 +5,7 @@ func All() []Scenario {
 	return []Scenario{
 		DefaultIngest, Ingest{Tasks: 100_000, Batch: 1, Callers: 64, Payload: 100},
 		DefaultImmediate, DefaultLateness, DefaultDrain, DefaultPriority, DefaultCommands, DefaultIdle, DefaultRetry, DefaultFailover, DefaultWorkerFailover, DefaultFootprint,
+		DefaultDag, DefaultWide, DefaultWorkflows,
 		DefaultFootprint.with(10_000_000),
 		DefaultSoak,
 	}

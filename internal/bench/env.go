@@ -59,6 +59,7 @@ type needs struct {
 	own        bool // it kills or measures servers, so they must be the bench's own
 	noop       bool // no-op workers
 	workers    int  // so many of them, unless told otherwise; 0: the default
+	slots      int  // of each, likewise
 	commands   bool // ordinary workers
 	quiet      bool // nobody asks the servers anything meanwhile
 	serverArgs []string
@@ -96,7 +97,7 @@ func Run(ctx context.Context, opts Options, s Scenario) (r *Result, err error) {
 	if n.own && len(opts.Addr) > 0 {
 		return nil, job.Invalid("--addr", "is not for "+s.Name()+", which kills or measures servers of its own", strings.Join(opts.Addr, ","))
 	}
-	opts.Workers = cmp.Or(opts.Workers, n.workers)
+	opts.Workers, opts.Slots = cmp.Or(opts.Workers, n.workers), cmp.Or(opts.Slots, n.slots)
 	e, err := newEnv(opts)
 	if err != nil {
 		return nil, err
@@ -290,7 +291,7 @@ func (e *env) settings(n needs) string {
 		text    string
 	}{
 		{n.noop && e.opts.Workers != cmp.Or(n.workers, defaultWorkers), "--workers " + strconv.Itoa(e.opts.Workers)},
-		{n.noop && e.opts.Slots != defaultSlots, "--slots " + strconv.Itoa(e.opts.Slots)},
+		{n.noop && e.opts.Slots != cmp.Or(n.slots, defaultSlots), "--slots " + strconv.Itoa(e.opts.Slots)},
 		{n.noop && e.opts.Spool, "--spool"},
 		{e.opts.ViaLeader, "--via-leader"},
 		{len(e.opts.Addr) > 0, "--addr " + strings.Join(e.opts.Addr, ",")},

@@ -26,6 +26,7 @@ var keys = []string{
 	"jitter_round0_percent", "jitter_round1_percent", "jitter_round2_percent",
 	"outage_fixed_peak", "outage_fixed_peak_ratio", "outage_fixed_dead",
 	"outage_jitter_peak", "outage_jitter_peak_ratio", "outage_jitter_dead",
+	"workflows", "run_s", "advance_p50_ms", "advance_p99_ms", "advance_max_ms", "before_needs",
 	"detected_ms", "moved", "again_p50_ms", "again_p99_ms", "again_max_ms",
 	"idempotent_p50_ms", "idempotent_p99_ms", "idempotent_max_ms",
 	"restart_s", "restart_all_s", "snapshots", "snapshot_pause_ms", "write_gap_snapshot_ms", "write_gap_none_ms",
