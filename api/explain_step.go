@@ -156,7 +156,11 @@ func (q *explaining) need(o *ofRun, name string) (fsm.RunStep, bool) {
 // describe names a step with its state, its task, and whom to ask about it.
 func (q *explaining) describe(o *ofRun, name string, s *fsm.RunStep) string {
 	t := &s.Record
-	text := name + " is " + string(job.Show(t.State, t.Due, t.Retry, q.now)) + " (task " + t.ID.String()
+	state := string(job.Show(t.State, t.Due, t.Retry, q.now))
+	if s.AtWork() {
+		state = job.Running.String() // others are at work for it
+	}
+	text := name + " is " + state + " (task " + t.ID.String()
 	policy := t.Policy
 	if j, ok := fsm.GetJob(q.v, t.Namespace, t.Job); ok {
 		policy = j.Spec.Policy.Merge(t.Policy)

@@ -191,12 +191,11 @@ func endsAfter(a, b *client.RunStep) bool {
 func criticalPath(steps []client.RunStep) map[int]bool {
 	at := places(steps)
 	path := map[int]bool{}
-	sections := []string{job.SectionSteps, job.SectionOnFailure, job.SectionFinally}
-	for next := len(sections) - 1; next >= 0; next-- {
+	for _, section := range []string{job.SectionFinally, job.SectionOnFailure, job.SectionSteps} {
 		last := -1
 		for i := range steps {
 			s := &steps[i]
-			if s.Section == sections[next] && ran(s) && (last < 0 || endsAfter(s, &steps[last])) {
+			if s.Section == section && ran(s) && (last < 0 || endsAfter(s, &steps[last])) {
 				last = i
 			}
 		}
