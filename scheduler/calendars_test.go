@@ -28,7 +28,7 @@ func TestCalendarsDecideTheDays(t *testing.T) {
 		c.schedule("t", spec)
 		c.to(25 * time.Second)
 		wantText(t, "fired on a day that is left out", c.with("s", fsm.VerdictFired), "")
-		first := c.start.UTC().Truncate(24 * time.Hour).AddDate(0, 0, 1).UnixMilli()
+		first := c.start.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1).UnixMilli()
 		if st := c.scheduleState("s"); st.Next < first || st.Next >= first+10_000 {
 			t.Errorf("waits until %s, want the first time of %s", time.UnixMilli(st.Next).UTC(), tomorrow)
 		}

@@ -38,13 +38,14 @@ func (e *Expr) wallUntil(w, end int64) (int64, bool) {
 			w = (first+int64(d)-1)*daySeconds + e.firstSecond
 			return w, w < end
 		}
-		first += int64(monthLength(year, month))
-		if first*daySeconds >= end {
-			return 0, false
-		}
-		if month++; month > 12 {
-			month = 1
+		m, ok := lowest(uint64(e.months), month+1)
+		if !ok {
+			m, _ = lowest(uint64(e.months), 1)
 			year++
+		}
+		month = m
+		if first = daysTo(year, month, 1); first*daySeconds >= end {
+			return 0, false
 		}
 		set, from = e.monthDays(year, month, first), 1
 	}
@@ -72,13 +73,15 @@ func (e *Expr) prevWall(w int64) (int64, bool) {
 			s, _ := e.prevInDay(daySeconds - 1)
 			return (first+int64(d)-1)*daySeconds + s, true
 		}
-		if month--; month < 1 {
-			month = 12
+		m, ok := highest(uint64(e.months), month-1)
+		if !ok {
+			m, _ = highest(uint64(e.months), 12)
 			if year--; year < 1 {
 				return 0, false
 			}
 		}
-		first -= int64(monthLength(year, month))
+		month = m
+		first = daysTo(year, month, 1)
 		set, upTo = e.monthDays(year, month, first), 31
 	}
 	return 0, false
