@@ -32,7 +32,7 @@ func TestWorkflows(t *testing.T) {
 	}
 	// What GET answers can be put back, and changes nothing.
 	got := w.do("GET", "/v1/workflows/etl", "")
-	if back := expect[client.Workflow](w, http.StatusOK, "PUT", "/v1/workflows/etl", got.Body.String()); back.Version != 1 {
+	if back := expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/etl", got.Body.String()); back.Version != 1 {
 		t.Errorf("put back it is version %d", back.Version)
 	}
 	changed := strings.Replace(diamond, `"finally"`, `"max_parallel":2,"finally"`, 1)
@@ -57,6 +57,35 @@ func TestWorkflows(t *testing.T) {
 	}
 	wantProblem(t, w.do("GET", "/v1/workflows/etl", ""), http.StatusNotFound, job.CodeNotFound, "name")
 	wantProblem(t, w.do("GET", "/v1/workflows/etl/versions", ""), http.StatusNotFound, job.CodeNotFound, "name")
+}
+
+// A set of files is noted with a workflow; that alone makes no version, and who
+// puts the workflow without one leaves it.
+func TestWorkflowFileSet(t *testing.T) {
+	w := newFlowWorld(t)
+	in := func(set string) string {
+		return strings.Replace(diamond, `{"owner"`, `{"file_set":"`+set+`","owner"`, 1)
+	}
+	for _, c := range []struct {
+		status int
+		body   string
+		set    string
+	}{{201, diamond, ""}, {200, in("shop"), "shop"}, {200, diamond, "shop"}, {200, in("other"), "other"}} {
+		expect[client.Workflow](w, c.status, "PUT", "/v1/workflows/etl", c.body)
+		if got := expect[client.Workflow](w, http.StatusOK, "GET", "/v1/workflows/etl", ""); got.FileSet != c.set || got.Version != 1 {
+			t.Errorf("set %q, version %d; want %q, 1", got.FileSet, got.Version, c.set)
+		}
+	}
+	if list := expect[client.WorkflowList](w, http.StatusOK, "GET", "/v1/workflows", ""); list.Workflows[0].FileSet != "other" {
+		t.Errorf("%+v", list)
+	}
+	wantProblem(t, w.do("PUT", "/v1/workflows/etl", in("a b")), http.StatusBadRequest, job.CodeInvalid, "file_set")
+	if rec := w.do("DELETE", "/v1/workflows/etl", ""); rec.Code != http.StatusNoContent {
+		t.Error(rec.Code)
+	}
+	if back := expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/etl", diamond); back.FileSet != "" {
+		t.Errorf("a deleted one's set %q came back", back.FileSet)
+	}
 }
 
 func TestBadWorkflows(t *testing.T) {

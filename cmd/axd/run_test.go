@@ -71,3 +71,17 @@ func TestWorkflowGuide(t *testing.T) {
 		t.Error("the guide has no workflow")
 	}
 }
+
+// Parameters on the command line are read by their types.
+func TestParamValues(t *testing.T) {
+	w := job.WorkflowSpec{Params: []job.Param{{Name: "day"}, {Name: "n", Type: job.ParamInt}, {Name: "list", Type: job.ParamList}}}
+	got, err := paramValues(&w, []string{"day=2026=11", "n=9007199254740993", "list=[1, 2]"})
+	if err != nil || string(got["day"]) != `"2026=11"` || string(got["n"]) != "9007199254740993" || string(got["list"]) != "[1, 2]" {
+		t.Errorf("%s: %v", got, err)
+	}
+	for _, bad := range [][]string{{"day"}, {"x=1"}, {"n=abc"}, {"day=a", "day=b"}, {"list=[1"}} {
+		if got, err := paramValues(&w, bad); err == nil {
+			t.Errorf("%q gave %s", bad, got)
+		}
+	}
+}
