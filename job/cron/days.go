@@ -197,8 +197,8 @@ func civil(z int64) (year int64, month, day int) {
 	return year, month, day
 }
 
-// daysTo is the inverse of civil.
-func daysTo(year int64, month, day int) int64 {
+// daysTo returns the first day of a month, as civil counts.
+func daysTo(year int64, month int) int64 {
 	m := int64(month) - 3
 	if month <= 2 {
 		year--
@@ -206,7 +206,7 @@ func daysTo(year int64, month, day int) int64 {
 	}
 	era := floorDiv(year, 400)
 	yoe := year - era*400
-	doy := (153*m+2)/5 + int64(day) - 1
+	doy := (153*m + 2) / 5
 	return era*146097 + yoe*365 + yoe/4 - yoe/100 + doy - 719468
 }
 

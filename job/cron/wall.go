@@ -3,8 +3,8 @@ package cron
 // Wall times are counted in seconds as if the zone were UTC. They end where
 // RFC 3339 does.
 var (
-	minWall = daysTo(1, 1, 1) * daySeconds
-	maxWall = daysTo(10000, 1, 1)*daySeconds - 1
+	minWall = daysTo(1, 1) * daySeconds
+	maxWall = daysTo(10000, 1)*daySeconds - 1
 )
 
 const (
@@ -44,7 +44,7 @@ func (e *Expr) wallUntil(w, end int64) (int64, bool) {
 			year++
 		}
 		month = m
-		if first = daysTo(year, month, 1); first*daySeconds >= end {
+		if first = daysTo(year, month); first*daySeconds >= end {
 			return 0, false
 		}
 		set, from = e.monthDays(year, month, first), 1
@@ -81,7 +81,7 @@ func (e *Expr) prevWall(w int64) (int64, bool) {
 			}
 		}
 		month = m
-		first = daysTo(year, month, 1)
+		first = daysTo(year, month)
 		set, upTo = e.monthDays(year, month, first), 31
 	}
 	return 0, false
