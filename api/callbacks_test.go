@@ -87,3 +87,15 @@ func TestCallbackJob(t *testing.T) {
 		}
 	}
 }
+
+// The answer to a submit shows the callback that a task has from its job.
+func TestASubmitShowsTheCallbackOfItsJob(t *testing.T) {
+	w := newWorld(t)
+	expect[client.Job](w, 201, "PUT", "/v1/jobs/report", `{`+execTrue+`, "callback_url": "https://hook.example/a", "callback_on": ["failed"]}`)
+	if task := w.submitted(`{"job": "report"}`); task.CallbackURL != "https://hook.example/a" || !slices.Equal(task.CallbackOn, []string{"failed"}) {
+		t.Errorf("of its job: %+v", task)
+	}
+	if task := w.submitted(`{"job": "report", "callback_job": "tidy"}`); task.CallbackURL != "" || task.CallbackJob != "tidy" {
+		t.Errorf("its own: %+v", task)
+	}
+}

@@ -38,6 +38,9 @@ func (a *api) submit(r *request) error {
 	}
 	task := showTask(*one.Task, a.backend.Now())
 	task.App, task.Owner, task.WorkerAddress = one.App, one.Owner, one.Address
+	if c := one.Callback; c != nil {
+		task.CallbackURL, task.CallbackJob, task.CallbackSecret, task.CallbackOn = c.URL, c.Job, c.Secret, c.On
+	}
 	task.Deduplicated = one.Deduplicated
 	location := "/v1/tasks/" + task.ID
 	if r.namespace != job.DefaultNamespace {

@@ -36,6 +36,9 @@ func (a *apply) submit(c *Submit, placed []*Worker) Result {
 func (a *apply) annotate(r *SubmitResult) {
 	policy := a.policy(r.Task)
 	r.App, r.Owner = policy.App, policy.Owner
+	if policy.CallbackURL != "" || policy.CallbackJob != "" {
+		r.Callback = &CallbackWish{URL: policy.CallbackURL, Job: policy.CallbackJob, Secret: policy.CallbackSecret, On: policy.CallbackOn}
+	}
 	if r.Task.Worker != "" {
 		if w, ok := a.worker(r.Task.Worker); ok {
 			r.Address = w.Address

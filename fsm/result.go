@@ -34,6 +34,16 @@ type SubmitResult struct {
 	App     string `msgpack:"A,omitempty"`
 	Owner   string `msgpack:"O,omitempty"`
 	Address string `msgpack:"W,omitempty"`
+	// Callback is what its end will be told to; nil: nobody asked.
+	Callback *CallbackWish `msgpack:"C,omitempty"`
+}
+
+// CallbackWish is what a task and its job together say of its callback.
+type CallbackWish struct {
+	URL    string   `msgpack:"u,omitempty"`
+	Job    string   `msgpack:"j,omitempty"`
+	Secret string   `msgpack:"s,omitempty"`
+	On     []string `msgpack:"o,omitempty"`
 }
 
 // AssignResult is the answer for one assigned task.

@@ -226,6 +226,9 @@ func (c *codec) appendSubmitResult(b []byte, s *SubmitResult, whole bool) []byte
 	w.str('A', s.App)
 	w.str('O', s.Owner)
 	w.str('W', s.Address)
+	if s.Callback != nil {
+		w.tagged(c, 'C', s.Callback)
+	}
 	return w.end()
 }
 
@@ -284,6 +287,8 @@ func (r *rowReader) submitResult(s *SubmitResult) {
 			s.Owner = r.name()
 		case 'W':
 			s.Address = r.name()
+		case 'C':
+			r.tagged(&s.Callback)
 		default:
 			r.fail()
 		}

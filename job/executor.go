@@ -121,8 +121,8 @@ func (l Limits) validate() *Error {
 	if !(l.CPU >= 0 && l.CPU <= maxCPU) { // NaN fails as well
 		return invalidFloat("exec.limits.cpu", "must be 0 (no limit) to 4096 cores", l.CPU)
 	}
-	if l.Memory < 0 {
-		return invalidNumber("exec.limits.memory", "must not be negative; 0 means no limit", l.Memory)
+	if l.Memory != 0 && l.Memory < MinMemory {
+		return invalidNumber("exec.limits.memory", "must be at least 65536 bytes (64 KiB), or 0: no limit; no command runs in less", l.Memory)
 	}
 	return nil
 }

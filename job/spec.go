@@ -152,6 +152,7 @@ const (
 	MaxIdempotencyKey = 255       // bytes
 	MaxRetriesLimit   = 1000
 	MaxLabels         = 64
+	MinMemory         = 64 << 10  // bytes that a command may be limited to
 	MaxSpecBytes      = 128 << 10 // an executor with its environment, stdin and body, encoded
 )
 

@@ -82,6 +82,8 @@ func TestExecutorRules(t *testing.T) {
 		{"cpu below 0", exec(func(x *Exec) { x.Limits.CPU = -1 }), "exec.limits.cpu"},
 		{"cpu NaN", exec(func(x *Exec) { x.Limits.CPU = math.NaN() }), "exec.limits.cpu"},
 		{"cpu infinite", exec(func(x *Exec) { x.Limits.CPU = math.Inf(1) }), "exec.limits.cpu"},
+		{"memory in MiB, as it seems", exec(func(x *Exec) { x.Limits.Memory = 12 }), "exec.limits.memory"},
+		{"the least memory", exec(func(x *Exec) { x.Limits.Memory = MinMemory }), ""},
 		{"memory below 0", exec(func(x *Exec) { x.Limits.Memory = -1 }), "exec.limits.memory"},
 		{"stdin too large", exec(func(x *Exec) { x.Stdin = long }), "exec"},
 		{"body too large", http(func(h *HTTP) { h.Body = long }), "http"},

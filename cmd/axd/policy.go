@@ -60,7 +60,10 @@ func (s *sizeFlag) Set(text string) error {
 	}
 	n, err := strconv.ParseUint(digits, 10, 63-shift)
 	if err != nil || n == 0 {
-		return job.Invalid("", "must be a size of at least 1 byte, such as 64MiB or 1GiB", text)
+		return job.Invalid("", "must be a size, such as 64MiB or 1GiB", text)
+	}
+	if n<<shift < job.MinMemory {
+		return job.Invalid("", "must be at least 64KiB; a number without a unit is bytes: 64MiB or 1GiB is what is meant, as a rule", text)
 	}
 	*s = sizeFlag(n << shift) //nolint:gosec // ParseUint bounded it to 63 bits
 	return nil

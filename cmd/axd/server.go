@@ -85,7 +85,7 @@ func (s *serverFlags) add(cmd *cobra.Command) {
 		"`names` that requests may carry in their Host header, beside loopback and --http")
 	f.StringSliceVar(&s.callbackAllow, "callback-allow", nil,
 		"inner `addresses` that callbacks may reach, such as 10.1.0.0/16 (default: none)")
-	f.StringVar(&cfg.SecretKeyFile, "secret-key-file", "", "the `file` with the key that secrets are encrypted with (default: no secrets)")
+	f.StringVar(&cfg.SecretKeyFile, "secret-key-file", "", "the `file` with the key that secrets are encrypted with (default: none)")
 	f.IntVar(&cfg.RaftMultiplier, "raft-multiplier", server.DefaultRaftMultiplier,
 		"stretch --election-timeout, 1 to 10; 5 for SD cards and slow links")
 	s.election = durationFlag(server.DefaultElectionTimeout)
