@@ -1,5 +1,7 @@
 package dag
 
+import "slices"
+
 // Layout is a layered drawing of a graph from left to right: each node stands in
 // a rank behind those of all that it needs.
 type Layout struct {
@@ -33,12 +35,62 @@ const (
 	bendSpace  = 0.5       // likewise where one of the two is a bend
 )
 
-// Lay lays a graph without cycle out.
+// Lay lays a graph out. Of a cycle, an edge leads back.
 func Lay(g *Graph) *Layout {
+	if len(g.Order()) == g.Len() {
+		return layAcyclic(g)
+	}
+	turned := g.withoutCycles()
+	out := layAcyclic(turned)
+	lines := make(map[[2]int]Line, len(out.Edges))
+	for _, line := range out.Edges {
+		lines[[2]int{line.From, line.To}] = line
+	}
+	out.Edges = out.Edges[:0]
+	for to := range g.Len() {
+		for _, from := range g.Parents(to) {
+			line, ok := lines[[2]int{from, to}]
+			if !ok {
+				line = lines[[2]int{to, from}]
+				line.From, line.To, line.Via = from, to, slices.Clone(line.Via)
+				slices.Reverse(line.Via)
+			}
+			out.Edges = append(out.Edges, line)
+		}
+	}
+	return out
+}
+
+func layAcyclic(g *Graph) *Layout {
 	l := newLayering(g)
 	l.sweep()
 	l.align()
 	return l.layout()
+}
+
+// withoutCycles returns the graph with some edges turned round, so that none is
+// left that leads back; edges from a node to itself are left out.
+func (g *Graph) withoutCycles() *Graph {
+	order := g.Order()
+	place := make([]int, g.Len())
+	for n := range place {
+		place[n] = len(order) + n
+	}
+	for i, n := range order {
+		place[n] = i
+	}
+	out := New(g.Len())
+	for to := range g.Len() {
+		for _, from := range g.Parents(to) {
+			switch {
+			case place[from] < place[to]:
+				out.Add(from, to)
+			case place[from] > place[to]:
+				out.Add(to, from)
+			}
+		}
+	}
+	return out
 }
 
 // layering is a graph whose edges go from rank to rank: an edge that passes ranks

@@ -113,6 +113,36 @@ func TestLayoutRules(t *testing.T) {
 	})
 }
 
+// Graphs with cycles are drawn too, with all their edges: what files define may
+// lead back over several objects.
+func TestCyclesAreDrawn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 10).Draw(t, "n")
+		g := New(n)
+		nodes := make([]Node, n)
+		for range rapid.IntRange(0, 3*n).Draw(t, "edges") {
+			g.Add(rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to"))
+		}
+		l := Lay(g)
+		if len(l.Edges) != g.Edges() {
+			t.Fatalf("%d of %d edges", len(l.Edges), g.Edges())
+		}
+		i := 0
+		for to := range n {
+			for _, from := range g.Parents(to) {
+				if e := l.Edges[i]; e.From != from || e.To != to {
+					t.Fatalf("edge %d is %+v, not %d to %d", i, e, from, to)
+				}
+				i++
+			}
+		}
+		d := Drawing{Groups: []Group{{Nodes: nodes, Graph: g}}}
+		if err := wellFormed(d.SVG()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // A few crossings are avoidable here, and are avoided.
 func TestSweepAvoidsCrossings(t *testing.T) {
 	g := New(8)
