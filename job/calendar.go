@@ -96,8 +96,8 @@ func (s *CalendarDays) last() int64 { return max(s.include.last(), s.exclude.las
 
 // dayList holds spans of days, and spans within each year.
 type dayList struct {
-	dated  []daySpan // sorted, apart
-	yearly []daySpan // of month × 32 + day; from may be after to: over New Year
+	dated  []daySpan            // sorted, apart
+	yearly [13*32/64 + 1]uint64 // a bit for month × 32 + day
 }
 
 type daySpan struct{ from, to int64 }
@@ -114,8 +114,15 @@ func (l *dayList) add(text string) bool {
 	if len(first) == len("01-02") {
 		from, ok1 := yearDay(first)
 		to, ok2 := yearDay(last)
-		l.yearly = append(l.yearly, daySpan{from, to})
-		return ok1 && ok2
+		if !ok1 || !ok2 {
+			return false
+		}
+		for d := from; ; d = (d + 1) % (13 * 32) { // over New Year, where to is before from
+			l.yearly[d/64] |= 1 << (d % 64)
+			if d == to {
+				return true
+			}
+		}
 	}
 	from, err1 := time.Parse(time.DateOnly, first)
 	to, err2 := time.Parse(time.DateOnly, last)
@@ -153,17 +160,9 @@ func (l *dayList) has(day int64) bool {
 	if found || i > 0 && l.dated[i-1].to >= day {
 		return true
 	}
-	if len(l.yearly) == 0 {
-		return false
-	}
-	t := time.Unix(day*daySeconds, 0).UTC()
-	d := int64(t.Month())*32 + int64(t.Day())
-	return slices.ContainsFunc(l.yearly, func(s daySpan) bool {
-		if s.from > s.to {
-			return d >= s.from || d <= s.to
-		}
-		return d >= s.from && d <= s.to
-	})
+	_, month, date := time.Unix(day*daySeconds, 0).UTC().Date()
+	d := int(month)*32 + date
+	return l.yearly[d/64]>>(d%64)&1 != 0
 }
 
 func (l *dayList) last() int64 {

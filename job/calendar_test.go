@@ -193,3 +193,54 @@ func TestPlanCalendarsModel(t *testing.T) {
 		}
 	})
 }
+
+// FuzzCalendar: no text of an entry panics, and what is taken has days or none, in
+// order.
+func FuzzCalendar(f *testing.F) {
+	for _, entry := range []string{"mon-fri", "12-25", "02-29", "12-24..01-06", "2026-12-25", "2026-12-24..2027-01-06", "9999-12-31", "..", "1970-01-01..9999-12-31"} {
+		f.Add(entry, entry, entry)
+	}
+	f.Fuzz(func(t *testing.T, weekday, include, exclude string) {
+		c := CalendarSpec{Weekdays: []string{weekday}, Include: []string{include}, Exclude: []string{exclude}}
+		for _, spec := range []CalendarSpec{c, {Weekdays: c.Weekdays}, {Include: c.Include}, {Include: c.Include, Exclude: c.Exclude}} {
+			if spec.Validate() != nil {
+				continue
+			}
+			days, err := spec.Days(time.Unix(1_800_000_000, 0), 5)
+			if err != nil || !slices.IsSorted(days) {
+				t.Fatalf("%q: %v, %v", spec, days, err)
+			}
+		}
+	})
+}
+
+// TestCalendarSearchIsBounded: what never comes is told soon, however many
+// calendars of however many days are named.
+func TestCalendarSearchIsBounded(t *testing.T) {
+	big := &CalendarSpec{Include: []string{"2020-01-01"}}
+	for i := range MaxCalendarDays - 1 {
+		big.Include = append(big.Include, time.Unix(int64(i)*2*daySeconds, 0).UTC().Format(time.DateOnly))
+	}
+	days, err := big.Ready()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of Calendars
+	for i := range MaxCalendarsOf {
+		of.Include = append(of.Include, "c"+string(rune('a'+i)))
+	}
+	of.Shift = ShiftNext
+	p, err := NewPlan(&ScheduleSpec{Cron: "* * * * *", Calendars: &of}, PlanFor{Calendar: func(string) (*CalendarDays, bool) { return days, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if at, ok := p.Next(instant(t, "2026-01-01T00:00:00Z")); ok {
+		t.Error(at)
+	}
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("told after %s", d)
+	} else {
+		t.Log(d)
+	}
+}
