@@ -89,7 +89,7 @@ func (f *fairness) tenant(name string) *tenant {
 	return t
 }
 
-func (f *fairness) weigh(t *tenant) { t.step = fairStep / uint64(max(f.weightOf(t.name), 1)) } //nolint:gosec // positive
+func (f *fairness) weigh(t *tenant) { t.step = fairStep / uint64(max(f.weightOf(t.name), 1)) }
 
 // weighAll takes changed weights.
 func (f *fairness) weighAll() {

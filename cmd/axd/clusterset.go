@@ -32,7 +32,7 @@ those that were set.`,
 	f.IntVar(&high, "high-slots", job.DefaultHighSlots, "`percent` of all slots kept for high-priority tasks, 0 to 90")
 	f.IntVar(&pending, "max-pending", job.DefaultMaxPending, "how `many` tasks of one namespace may wait")
 	f.StringToIntVar(&quotas, "quota", nil, "... of one namespace: `NAME=MANY`; repeatable; 0 takes it back")
-	f.StringToIntVar(&weights, "weight", nil, "turns of a namespace where several wait: `NAME=WEIGHT`; repeatable; 0 takes it back (default 1)")
+	f.StringToIntVar(&weights, "weight", nil, "turns of one namespace per turn of others: `NAME=WEIGHT`; repeatable; 0: 1 again")
 	f.Lookup("quota").DefValue, f.Lookup("weight").DefValue = "", "" // the words say what holds
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
 		if err := oneOf(cmd, "suspend-low", "high-slots", "max-pending", "quota", "weight"); err != nil {
