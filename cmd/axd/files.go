@@ -154,13 +154,20 @@ func planTable(t *table, steps []definition.Step, set string) {
 	}
 }
 
+// tellOthers names what the files define and another set has.
+func tellOthers(cmd *cobra.Command, p *definition.Plan, adopt bool) {
+	for _, s := range p.Steps {
+		if s.OldSet != "" && !adopt {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: %s %s stays of file set %s: --adopt takes it over\n", s.Kind, s.Name, s.OldSet)
+		}
+	}
+}
+
 // tell sums a plan up.
 func tell(cmd *cobra.Command, p *definition.Plan, adopt bool) {
 	w := cmd.ErrOrStderr()
+	tellOthers(cmd, p, adopt)
 	for _, s := range p.Steps {
-		if s.OldSet != "" && !adopt {
-			_, _ = fmt.Fprintf(w, "axd: %s %s stays of file set %s: --adopt takes it over\n", s.Kind, s.Name, s.OldSet)
-		}
 		if s.Action == definition.Left {
 			_, _ = fmt.Fprintf(w, "axd: %s %s is of this file set and in none of its files: --prune deletes it\n", s.Kind, s.Name)
 		}
@@ -202,6 +209,7 @@ objects that were made in another way are never, unless --adopt took them in.`,
 			}
 			return job.Invalid("--prune", "would delete "+plural(n, "object")+"; nothing was changed. Repeat with --yes", "")
 		}
+		tellOthers(cmd, p, f.options.Adopt)
 		done, failure := p.Apply(ctx)
 		err = c.output.print(cmd.OutOrStdout(), definition.Plan{Namespace: p.Namespace, Set: p.Set, Steps: done}, func(t *table) {
 			for _, s := range done {

@@ -22,7 +22,7 @@ func newJob() *cobra.Command {
 		Example: `  axd job put -f jobs.yaml
   axd job show report`,
 	}
-	cmd.AddCommand(newJobPut(), newJobList(), newJobShow(), newJobDelete())
+	cmd.AddCommand(newJobInit(), newJobPut(), newJobList(), newJobShow(), newJobDelete())
 	return cmd
 }
 

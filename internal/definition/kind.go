@@ -19,7 +19,7 @@ type Kind struct {
 	check  func(spec any) error        // what can be told from the definition alone
 	warn   func(spec any) []*job.Error // what is allowed and still likely a mistake
 	refs   func(spec any) []Ref
-	next   func(ctx context.Context, c *client.Client, spec any) ([]string, error) // its next fires; nil: it has none
+	next   func(spec any, in Preview) []string // its next fires; nil: it has none
 	list   func(ctx context.Context, c *client.Client, cursor string) ([]Stored, string, error)
 	put    func(ctx context.Context, c *client.Client, name, set string, spec any) (version uint64, err error)
 	remove func(ctx context.Context, c *client.Client, name string) error
@@ -41,7 +41,7 @@ type row[S any] struct {
 	check  func(*S) error
 	warn   func(*S) []*job.Error
 	refs   func(*S) []Ref
-	next   func(context.Context, *client.Client, *S) ([]string, error)
+	next   func(*S, Preview) []string
 	list   func(context.Context, *client.Client, string) ([]Stored, string, error)
 	put    func(ctx context.Context, c *client.Client, name, set string, s *S) (uint64, error)
 	remove func(*client.Client, context.Context, string) error
@@ -67,9 +67,7 @@ func (r row[S]) kind(name string) *Kind {
 		k.refs = func(spec any) []Ref { return r.refs(of(spec)) }
 	}
 	if r.next != nil {
-		k.next = func(ctx context.Context, c *client.Client, spec any) ([]string, error) {
-			return r.next(ctx, c, of(spec))
-		}
+		k.next = func(spec any, in Preview) []string { return r.next(of(spec), in) }
 	}
 	return k
 }

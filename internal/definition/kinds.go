@@ -61,6 +61,7 @@ var workflows = row[job.WorkflowSpec]{
 }.kind("workflow")
 
 var schedules = row[job.ScheduleSpec]{
+	next: nextFires,
 	check: func(s *job.ScheduleSpec) error {
 		if e := s.Validate(); e != nil {
 			return e

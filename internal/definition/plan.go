@@ -80,7 +80,7 @@ func (s *Set) Compare(ctx context.Context, c *client.Client, o Options) (*Plan, 
 	if err := errors.Join(wrong...); err != nil {
 		return nil, err
 	}
-	mine := map[string]bool{}
+	mine, in := map[string]bool{}, s.preview(c.Namespace(), stored)
 	for _, obj := range s.Objects {
 		mine[obj.Kind.Name+" "+obj.Name] = true
 		step, err := compareObject(obj, stored[obj.Kind], o)
@@ -88,9 +88,8 @@ func (s *Set) Compare(ctx context.Context, c *client.Client, o Options) (*Plan, 
 			return nil, err
 		}
 		if obj.Kind.next != nil && step.Action != Unchanged {
-			if step.Next, err = obj.Kind.next(ctx, c, obj.Spec); err != nil {
-				return nil, obj.at(err)
-			}
+			in.Name = obj.Name
+			step.Next = obj.Kind.next(obj.Spec, in)
 		}
 		p.Steps = append(p.Steps, step)
 	}

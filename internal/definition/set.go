@@ -83,33 +83,51 @@ func (s *Set) join(incomplete bool) []error {
 			}
 		}
 	}
-	s.Objects = s.order(known)
-	return wrong
+	order, cycles := s.order(known)
+	s.Objects = order
+	return append(wrong, cycles...)
 }
 
 // order sorts the objects by kind and, within one, each behind those that it names.
-func (s *Set) order(known map[key]*Object) []*Object {
+// Where workflows start each other in a circle, no run of them would end.
+func (s *Set) order(known map[key]*Object) (order []*Object, cycles []error) {
 	sorted := slices.Clone(s.Objects)
 	slices.SortStableFunc(sorted, func(a, b *Object) int { return cmp.Compare(a.Kind.rank, b.Kind.rank) })
 	seen := make(map[*Object]bool, len(sorted))
-	out := make([]*Object, 0, len(sorted))
+	var way []*Object // from where the visits began to here
 	var visit func(o *Object)
 	visit = func(o *Object) {
-		if seen[o] { // a cycle is for the cluster to refuse
-			return
-		}
 		seen[o] = true
+		way = append(way, o)
 		for _, r := range o.Kind.refs(o.Spec) {
-			if next := known[key{o.Namespace, r.Kind, r.Name}]; next != nil && next.Kind == o.Kind {
+			next := known[key{o.Namespace, r.Kind, r.Name}]
+			if next == nil || next.Kind != o.Kind {
+				continue
+			}
+			if i := slices.Index(way, next); i >= 0 && o.Kind == workflows {
+				cycles = append(cycles, o.at(job.Invalid(r.Path, "must not close a cycle: "+names(way[i:])+" → "+next.Name, r.Name)))
+			}
+			if !seen[next] {
 				visit(next)
 			}
 		}
-		out = append(out, o)
+		way = way[:len(way)-1]
+		order = append(order, o)
 	}
 	for _, o := range sorted {
-		visit(o)
+		if !seen[o] {
+			visit(o)
+		}
 	}
-	return out
+	return order, cycles
+}
+
+func names(way []*Object) string {
+	text := way[0].Name
+	for _, o := range way[1:] {
+		text += " → " + o.Name
+	}
+	return text
 }
 
 // Missing tells of what is named and not defined in the files.

@@ -3,6 +3,7 @@ package definition
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -111,9 +112,23 @@ func text(s string, depth int) string {
 		return head + "\n" + strings.Join(lines, "\n")
 	}
 	if plainRisky(s) {
-		return string(quote(s))
+		return quoted(s)
 	}
 	return s
+}
+
+// quoted writes a text in quotes. What some readers of YAML take for a line's end,
+// or can't show, is escaped.
+func quoted(s string) string {
+	var b strings.Builder
+	for _, r := range string(quote(s)) {
+		if r > 0x7e && r <= 0xffff && !unicode.IsPrint(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // blockable tells whether a text is the same as a literal block.
