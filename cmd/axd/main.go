@@ -190,6 +190,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run axd:"}, &cobra.Group{ID: "use", Title: "Use it:"})
 	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newCalendar(), newWorkflow(), newRun(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newValidate(), newPlan(), newApply(), newExport())
+	root.AddCommand(newImport())
 	root.AddCommand(newAudit())
 	root.AddCommand(newSecret())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())

@@ -39,7 +39,7 @@ func Load(names []string, stdin io.Reader) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(name, data, "", kindNamed)
+		found, err := parse(name, data, "", readable)
 		if err != nil {
 			wrong = append(wrong, err)
 		}
@@ -154,7 +154,7 @@ func (s *Set) In(namespace string) error {
 // Summary counts the objects by kind.
 func (s *Set) Summary() string {
 	text := ""
-	for _, k := range kinds {
+	for _, k := range []*Kind{jobs, calendars, workflows, schedules} {
 		n := 0
 		for _, o := range s.Objects {
 			if o.Kind == k {
