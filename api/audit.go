@@ -51,6 +51,12 @@ func sent(ctx context.Context, c fsm.Command) (fsm.Command, error) {
 	return fsm.SentBy(s.actor, s.address, c)
 }
 
+// actorOf is who sends a request, as they call themselves.
+func actorOf(ctx context.Context) string {
+	s, _ := ctx.Value(senderKey{}).(sender)
+	return s.actor
+}
+
 func (r *request) auditFilter() (f fsm.AuditFilter, err *job.Error) {
 	f = fsm.AuditFilter{
 		Actor: r.values.Get("actor"), Verb: r.values.Get("verb"), Kind: r.values.Get("kind"), Name: r.values.Get("object"),

@@ -84,6 +84,8 @@ var paramSchemas = map[string]object{
 	"kind":        {"type": "string"},
 	"error":       {"type": "string", "description": "part of the last error's text"},
 	"subject":     {"type": "string"},
+	"count":       {"type": "integer", "minimum": 1, "maximum": fsm.MaxPage, "default": 10},
+	"verdict":     {"type": "string", "enum": []string{"queued", "fired", "merged", "skipped", "missed"}},
 	"actor":       {"type": "string", "description": "as who sent it called themselves"},
 	"verb":        {"type": "string", "description": "such as put, delete, cancel"},
 	"object":      {"type": "string", "description": "name of the object; needs kind"},
@@ -371,10 +373,33 @@ func ownSchema(t reflect.Type) object {
 		return object{"type": "string", "enum": []string{string(job.ExhaustedDeadLetter), string(job.ExhaustedIgnore)}}
 	case reflect.TypeFor[job.Rule]():
 		return object{"type": "string", "enum": job.Rules, "default": job.AllSuccess}
+	case reflect.TypeFor[job.Timestamp]():
+		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[job.Overlap]():
+		return texts(job.OverlapSkip, job.OverlapQueueOne, job.OverlapLatest, job.OverlapQueueAll, job.OverlapCancelOther, job.OverlapAllow)
+	case reflect.TypeFor[job.Misfire]():
+		return texts(job.MisfireNone, job.MisfireLatest, job.MisfireAll)
+	case reflect.TypeFor[job.Period]():
+		return texts(job.PeriodHour, job.PeriodDay, job.PeriodWeek, job.PeriodMonth, job.PeriodYear)
+	case reflect.TypeFor[job.Shift]():
+		return texts(job.ShiftNone, job.ShiftNext, job.ShiftPrevious)
+	case reflect.TypeFor[job.DSTGap]():
+		return texts(job.GapAfter, job.GapSkip)
+	case reflect.TypeFor[job.DSTRepeat]():
+		return texts(job.RepeatFirst, job.RepeatSecond, job.RepeatBoth)
 	case reflect.TypeFor[job.Code]():
 		return object{"type": "string", "enum": codes()}
 	}
 	return nil
+}
+
+// texts is the schema of a text that is one of several.
+func texts[T ~string](all ...T) object {
+	values := make([]string, 0, len(all))
+	for _, v := range all {
+		values = append(values, string(v))
+	}
+	return object{"type": "string", "enum": values}
 }
 
 // codes lists the codes of errors.

@@ -75,6 +75,18 @@ func (q query) limit() (int, *job.Error) {
 	return min(n, fsm.MaxPage), nil
 }
 
+// count reads how many are asked for, from 1 to the largest page.
+func (q query) count(usual int) (int, *job.Error) {
+	if !q.values.Has("count") {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(q.values.Get("count"))
+	if err != nil || n < 1 || n > fsm.MaxPage {
+		return 0, job.Invalid("count", "must be an integer from 1 to "+strconv.Itoa(fsm.MaxPage), q.values.Get("count"))
+	}
+	return n, nil
+}
+
 // boolean reads a parameter that is true or false; absent is false.
 func (q query) boolean(name string) (bool, *job.Error) {
 	switch s := q.values.Get(name); {

@@ -330,6 +330,35 @@ func TestRequests(t *testing.T) {
 			_, err := c.Submit(ctx, client.SubmitRequest{Job: "j", Payload: []byte(`"<&>"`), IdempotencyKey: "k", IdempotencyWindow: &d})
 			return err
 		}, `POST /v1/tasks?namespace=ops {"job":"j","payload":"<&>","idempotency_key":"k","idempotency_window":"0s"}`},
+		{
+			func() error {
+				_, err := c.PutSchedule(ctx, "s", job.ScheduleSpec{Job: "j", Cron: "@daily"})
+				return err
+			},
+			`PUT /v1/schedules/s?namespace=ops {"job":"j","cron":"@daily"}`,
+		},
+		{func() error { _, err := c.PauseSchedule(ctx, "s", "r"); return err }, `POST /v1/schedules/s/pause?namespace=ops {"reason":"r"}`},
+		{func() error { _, err := c.ResumeSchedule(ctx, "s"); return err }, `POST /v1/schedules/s/resume?namespace=ops {}`},
+		{
+			func() error {
+				_, err := c.TriggerSchedule(ctx, "s", client.TriggerRequest{Payload: job.JSON("1")})
+				return err
+			},
+			`POST /v1/schedules/s/trigger?namespace=ops {"payload":1}`,
+		},
+		{func() error { _, err := c.NextTimes(ctx, "s", "", 3); return err }, `GET /v1/schedules/s/next?consistency=stale&count=3&namespace=ops `},
+		{
+			func() error { _, err := c.Fires(ctx, "s", client.FireFilter{Verdict: "missed"}, 0, ""); return err },
+			`GET /v1/schedules/s/fires?consistency=stale&namespace=ops&verdict=missed `,
+		},
+		{func() error { return c.DeleteSchedule(ctx, "s") }, `DELETE /v1/schedules/s?namespace=ops `},
+		{
+			func() error {
+				_, err := c.SendEvent(ctx, "e", client.SendEventRequest{DedupID: "x", Payload: []byte("1")})
+				return err
+			}, `POST /v1/events/e?namespace=ops {"dedup_id":"x","payload":1}`,
+		},
+		{func() error { _, err := c.Events(ctx, "e", 2, ""); return err }, `GET /v1/events?consistency=stale&limit=2&name=e&namespace=ops `},
 		{func() error { _, err := c.Audit(ctx, client.AuditFilter{}, 0, ""); return err }, "GET /v1/audit?consistency=stale "},
 		{func() error {
 			_, err := c.Audit(ctx, client.AuditFilter{Namespace: "a", Kind: "job", Name: "j"}, 3, "")

@@ -67,6 +67,24 @@ func (c TriggerSchedule) Act() Act {
 	return Act{Verb: "trigger", Kind: "schedule", Namespace: c.Namespace, Names: []string{c.Name}, Actor: c.Actor}
 }
 
+// Act implements Acting. An event is recorded as itself; see SentEvent.
+func (SendEvent) Act() Act { return Act{} }
+
+// Act implements Acting.
+func (c PutBackfill) Act() Act {
+	return Act{
+		Verb: "backfill", Kind: "schedule", Namespace: c.Namespace, Names: []string{c.Schedule}, Actor: c.Actor,
+		Detail: rfc3339(c.From) + " to " + rfc3339(c.To) + ", " + strconv.Itoa(len(c.Times)) + " times",
+	}
+}
+
+// Act implements Acting.
+func (c CancelBackfill) Act() Act {
+	return Act{
+		Verb: "cancel_backfill", Kind: "schedule", Namespace: c.Namespace, Names: []string{c.Schedule}, Actor: c.Actor, Detail: c.ID.String(),
+	}
+}
+
 // Act implements Acting.
 func (c DrainWorker) Act() Act {
 	act := Act{Verb: "drain", Kind: "worker", Names: []string{c.Name}, Actor: c.Actor}
@@ -142,6 +160,16 @@ func (c PutCalendar) Act() Act {
 // Act implements Acting.
 func (c DeleteCalendar) Act() Act {
 	return Act{Verb: "delete", Kind: "calendar", Namespace: c.Namespace, Names: []string{c.Name}, Actor: c.Actor}
+}
+
+// Act implements Acting. It holds nothing of the secret but its name.
+func (c PutSecret) Act() Act {
+	return Act{Verb: "put", Kind: "secret", Namespace: c.Namespace, Names: []string{c.Name}}
+}
+
+// Act implements Acting.
+func (c DeleteSecret) Act() Act {
+	return Act{Verb: "delete", Kind: "secret", Namespace: c.Namespace, Names: []string{c.Name}}
 }
 
 // Act implements Acting.

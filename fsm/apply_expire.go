@@ -24,7 +24,9 @@ func (a *apply) expire(c *Expire) Result {
 	left = a.expireRuns(1, min(before, a.now-DeadRetention), left, &r)
 	a.expireFires(&r)
 	left = a.expireCallbacks(before, left, &r)
-	a.expireAudit(a.now-AuditRetention, left, &r)
+	left = a.expireAudit(a.now-AuditRetention, left, &r)
+	a.expireEvents(left, &r)
+	a.expireBackfills(&r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/axd-project/axd/job"
@@ -151,7 +152,7 @@ func (a *apply) beginFire(h *heldSchedule, f *Fire) *job.Error {
 		return a.beginRun(h, f)
 	}
 	request := job.TaskSpec{Job: spec.Job, Payload: spec.Payload, Due: f.Due}
-	request.Priority = spec.Priority
+	request.Priority = cmp.Or(f.Priority, spec.Priority)
 	if len(f.Payload) > 0 {
 		request.Payload = f.Payload
 	}
@@ -182,7 +183,7 @@ func (a *apply) beginRun(h *heldSchedule, f *Fire) *job.Error {
 		params = spec.Params.JSON()
 	}
 	trigger := RunTrigger{Kind: triggerKind(f.Origin), Actor: f.Actor, Schedule: h.ref.Name, Nominal: f.Nominal}
-	run, err := a.startRun(h.ref.Namespace, spec.Workflow, params, trigger, spec.Priority)
+	run, err := a.startRun(h.ref.Namespace, spec.Workflow, params, trigger, cmp.Or(f.Priority, spec.Priority))
 	if err != nil {
 		return err
 	}
@@ -202,6 +203,9 @@ func triggerKind(o FireOrigin) string {
 
 // fireBegan notes that what a fire made has not ended yet.
 func (a *apply) fireBegan(h *heldSchedule, f *Fire, id job.ID) {
+	if f.Origin == ByBackfill {
+		return // it is in nobody's way
+	}
 	h.st.Active++
 	h.st.Latest = id
 	h.st.Last = LastFire{Nominal: f.Nominal, At: a.now, Task: f.Task, Run: f.Run}
@@ -361,7 +365,9 @@ func (a *apply) drainFires(h *heldSchedule) {
 // taskMoved keeps a schedule's state when a task that it fired ends, or is replayed
 // after its end.
 func (a *apply) taskMoved(t *Task) {
-	if t.FiredBy != ByBackfill {
+	if t.FiredBy == ByBackfill {
+		a.backfillMoved(ScheduleRef{t.Namespace, t.Schedule}, t.ID, t.State.Terminal(), t.State == job.Success)
+	} else {
 		a.fireMoved(ScheduleRef{t.Namespace, t.Schedule}, t.ID, t.State.Terminal(), t.State == job.Success,
 			t.State == job.Failed || t.State == job.TimedOut)
 	}
@@ -369,7 +375,9 @@ func (a *apply) taskMoved(t *Task) {
 
 // runMoved is taskMoved for runs.
 func (a *apply) runMoved(r *Run) {
-	if r.Trigger.Kind != ByBackfill.String() {
+	if r.Trigger.Kind == ByBackfill.String() {
+		a.backfillMoved(ScheduleRef{r.Namespace, r.Trigger.Schedule}, r.ID, r.State.Terminal(), r.State == job.RunSuccess)
+	} else {
 		a.fireMoved(ScheduleRef{r.Namespace, r.Trigger.Schedule}, r.ID, r.State.Terminal(), r.State == job.RunSuccess,
 			r.State == job.RunFailed || r.State == job.RunTimedOut)
 	}
@@ -406,6 +414,7 @@ func (a *apply) fireMoved(ref ScheduleRef, id job.ID, ended, success, failed boo
 	if st.Queued > 0 {
 		a.drainFires(h)
 	}
+	a.fillMore(h)
 }
 
 // maxOldFires bounds the rows of ledgers that one Expire deletes; each has two.

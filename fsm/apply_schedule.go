@@ -124,6 +124,11 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	if err := c.Spec.Validate(); err != nil {
 		return rejected(err)
 	}
+	if c.FileSet != "" {
+		if err := job.ValidateName("file_set", c.FileSet); err != nil {
+			return rejected(err)
+		}
+	}
 	if err := a.checkTarget(c.Namespace, &c.Spec); err != nil {
 		return rejected(err)
 	}
@@ -141,6 +146,11 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	old := a.specOf(h)
 	spec := bytes.Clone(mustEncode(a.codec, &c.Spec))
 	if bytes.Equal(spec, mustEncode(a.codec, old)) {
+		if c.FileSet != "" && c.FileSet != h.def.FileSet {
+			def := *h.def
+			def.FileSet = c.FileSet
+			a.putDefinition(h, &def)
+		}
 		return Result{Version: h.def.Version}
 	}
 	if at != 0 && at <= a.now && c.Spec.At != old.At {
@@ -148,11 +158,12 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	}
 	a.leaveTimes(h, WhyEdited)
 	def := *h.def
-	def.Version, def.Spec, def.Updated = def.Version+1, c.Spec, a.now
+	def.Version, def.Spec, def.Updated, def.FileSet = def.Version+1, c.Spec, a.now, cmp.Or(c.FileSet, def.FileSet)
 	st := h.st
 	st.Planned, st.Next, st.NextAt, st.Broken, st.GapTo, st.MissedTo = false, 0, 0, "", 0, 0
 	a.newGeneration(h)
 	a.useCalendars(h.ref, old.Calendars, def.Spec.Calendars)
+	a.relate(h.ref, old, &c.Spec)
 	a.putDefinition(h, &def)
 	return Result{Version: def.Version, Changed: true}
 }
@@ -163,8 +174,8 @@ func pastAt(at job.Timestamp) *job.Error {
 
 // checkTarget refuses what could never be fired.
 func (a *apply) checkTarget(namespace string, s *job.ScheduleSpec) *job.Error {
-	if s.Event != nil || s.After != nil {
-		return job.Errorf(job.CodeUnsupported, "event and after are not supported yet")
+	if s.After != nil {
+		return job.Errorf(job.CodeUnsupported, "after is not supported yet")
 	}
 	if s.Workflow != "" {
 		w, ok := a.workflow(namespace, s.Workflow)
@@ -197,8 +208,9 @@ func (a *apply) createSchedule(h *heldSchedule, c *PutSchedule) Result {
 	a.newGeneration(h)
 	a.useCalendars(h.ref, nil, c.Spec.Calendars)
 	a.addCounter(counter, +1)
+	a.relate(h.ref, nil, &c.Spec)
 	a.putDefinition(h, &Schedule{
-		Namespace: c.Namespace, Name: c.Name, ID: id, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now,
+		Namespace: c.Namespace, Name: c.Name, ID: id, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now, FileSet: c.FileSet,
 	})
 	return Result{Version: 1, Changed: true}
 }
@@ -252,6 +264,8 @@ func (a *apply) deleteSchedule(c *DeleteSchedule) Result {
 		a.dropQueue(h.ref)
 	}
 	a.useCalendars(h.ref, a.specOf(h).Calendars, nil)
+	a.relate(h.ref, a.specOf(h), nil)
+	a.dropBackfills(h)
 	a.key = a.key.schedule(h.ref)
 	a.delete(a.key)
 	a.addCounter(key{}.counter(countSchedules).name(c.Namespace), -1)

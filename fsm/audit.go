@@ -47,11 +47,6 @@ type By struct {
 	Command []byte `msgpack:"c"` // EncodeCommand's form
 }
 
-// The codes of the commands about acts and events.
-const (
-	CodeBy Code = 60
-)
-
 // Code implements Command.
 func (By) Code() Code { return CodeBy }
 

@@ -13,7 +13,7 @@ import (
 // reads the whole state once and holds little of it in memory: a number for
 // each counter.
 func Check(r Reader, limit int) []string {
-	c := &checker{r: r, limit: limit, counts: map[string]int64{}, runTasks: map[RunRef]int{}, fired: map[ScheduleRef]scheduleTally{}}
+	c := &checker{r: r, limit: limit, counts: map[string]int64{}, runTasks: map[RunRef]int{}, fired: map[ScheduleRef]scheduleTally{}, running: map[ScheduleRef]int{}}
 	if err := CheckFormat(r); err != nil {
 		return []string{err.Error()}
 	}
@@ -58,6 +58,12 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableCallbackAge, c.callbackAge)
 	c.runTables()
 	c.firedTallies()
+	c.rows(tableRelations, c.relation)
+	c.rows(tableEvents, c.sentEvent)
+	c.rows(tableEventAux, c.eventAux)
+	c.rows(tableBackfills, c.backfill)
+	c.rows(tableBackfillAux, c.backfillAux)
+	c.backfillTallies()
 	c.rows(tableAudit, c.audit)
 	c.rows(tableAuditBy, c.auditBy)
 	c.counters()
@@ -72,6 +78,7 @@ type checker struct {
 	problems []string
 	breakers int
 	fired    map[ScheduleRef]scheduleTally
+	running  map[ScheduleRef]int // backfills
 	lastFire Fire
 	counts   map[string]int64 // counted from tableTasks, by key of tableCounters
 	runTasks map[RunRef]int   // tasks by run

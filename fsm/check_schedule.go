@@ -24,6 +24,9 @@ func (c *checker) schedule(k, v []byte) {
 	if !ok {
 		return
 	}
+	for row := range relations(ref, &s.Spec) {
+		c.want(c.has(key(row)), "schedule %s: has no row %x", s.Name, row)
+	}
 	c.want(st.ID == s.ID, "schedule %s: its state is of %s", s.Name, st.ID)
 	c.want(st.Active >= 0 && st.Queued >= 0, "schedule %s: %d active, %d queued", s.Name, st.Active, st.Queued)
 	c.want(st.Next == 0 || st.Next > st.Cursor, "schedule %s: next %d, cursor %d", s.Name, st.Next, st.Cursor)

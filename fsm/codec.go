@@ -176,8 +176,6 @@ func newCommand(code Code) Command {
 		return &CallbackTried{}
 	case CodeRedeliver:
 		return &Redeliver{}
-	case CodeBy:
-		return &By{}
 	case CodePutSecret:
 		return &PutSecret{}
 	case CodeDeleteSecret:
@@ -187,6 +185,9 @@ func newCommand(code Code) Command {
 		return c
 	}
 	if c := newCalendarCommand(code); c != nil {
+		return c
+	}
+	if c := newByCommand(code); c != nil {
 		return c
 	}
 	return newScheduleCommand(code)

@@ -181,7 +181,7 @@ func everyCommand() []Command {
 		filled[ContinueSchedules](),
 		filled[StepVerdict](),
 		filled[PutCalendar](), filled[DeleteCalendar](),
-		filled[By](),
+		filled[By](), filled[SendEvent](), filled[PutBackfill](), filled[CancelBackfill](),
 	}
 }
 
@@ -293,7 +293,7 @@ func TestMapsAreWrittenInOrder(t *testing.T) {
 	for _, c := range everyCommand() {
 		look(fmt.Sprintf("%T", c), reflect.TypeOf(c))
 	}
-	for _, row := range []any{Task{}, Secret{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, Audit{}, job.Settings{},
+	for _, row := range []any{Task{}, Secret{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, Audit{}, SentEvent{}, Backfill{}, job.Settings{},
 		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}, Calendar{}} {
 		look(fmt.Sprintf("%T", row), reflect.TypeOf(row))
 	}

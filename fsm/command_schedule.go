@@ -8,6 +8,7 @@ type PutSchedule struct {
 	Namespace string           `msgpack:"n"`
 	Name      string           `msgpack:"N"`
 	Spec      job.ScheduleSpec `msgpack:"s"`
+	FileSet   string           `msgpack:"f,omitempty"` // empty: stays as it is
 	Actor     string           `msgpack:"a,omitempty"`
 }
 
@@ -77,6 +78,9 @@ type FireTime struct {
 type ContinueSchedules struct {
 	Kind ScheduleActKind `msgpack:"k"`
 	Ref  ScheduleRef     `msgpack:"r"`
+	// Judged is what the leader found by the filters of the next that subscribe to the
+	// event of an ActEvent.
+	Judged []Judged `msgpack:"j,omitempty"`
 }
 
 // The limits of what the leader proposes for one schedule.

@@ -18,7 +18,8 @@ const (
 	countDeadNamespace byte = 'e'
 	countDeadJob       byte = 'f'
 
-	countAudit byte = 'u'
+	countAudit  byte = 'u'
+	countEvents byte = 'E'
 )
 
 // counter is a remembered row of tableCounters.

@@ -323,8 +323,6 @@ func (a *apply) command(c Command) Result {
 // verb applies one command. To add a verb, add a line.
 func (a *apply) verb(c Command) Result {
 	switch c := c.(type) {
-	case *By:
-		return a.by(c)
 	case *Configure:
 		return a.configure(c)
 	case *PutJob:
@@ -380,14 +378,10 @@ func (a *apply) verb(c Command) Result {
 	case *Redeliver:
 		return a.redeliver(c)
 	}
-	if r, ok := a.runCommand(c); ok {
-		return r
-	}
-	if r, ok := a.calendarCommand(c); ok {
-		return r
-	}
-	if r, ok := a.scheduleCommand(c); ok {
-		return r
+	for _, verbs := range []func(Command) (Result, bool){a.runCommand, a.calendarCommand, a.byCommand, a.scheduleCommand} {
+		if r, ok := verbs(c); ok {
+			return r
+		}
 	}
 	panic(fmt.Sprintf("fsm: no verb for %T", c)) // newCommand and this switch disagree
 }

@@ -19,6 +19,8 @@ type Result struct {
 	More     bool         `msgpack:"m,omitempty"` // Expire: call again; DeadLetters: it goes on by itself
 	Refused  int          `msgpack:"x,omitempty"` // DeadLetters: tasks that could not be replayed
 	Run      *Run         `msgpack:"r,omitempty"` // the run after the verbs about runs
+	Backfill *Backfill    `msgpack:"b,omitempty"` // PutBackfill, CancelBackfill
+	Sent     *SentEvent   `msgpack:"s,omitempty"` // SendEvent: Changed false where it had been sent before
 	Fire     *Fire        `msgpack:"f,omitempty"` // TriggerSchedule: what became of it
 }
 
@@ -87,6 +89,7 @@ const (
 	EventRunEnded                           // a run has ended
 	EventSchedule                           // a schedule's next time, or what decides it, is another one
 	EventStepWanted                         // a step of a run waits for a verdict
+	EventScheduleAct                        // an act on schedules is to go on
 )
 
 // ScheduleEvent tells of an EventSchedule when the leader is to look at the schedule.

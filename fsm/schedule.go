@@ -12,6 +12,7 @@ type Schedule struct {
 	Spec      job.ScheduleSpec `msgpack:"s"`
 	Created   int64            `msgpack:"c"`
 	Updated   int64            `msgpack:"u"`
+	FileSet   string           `msgpack:"f,omitempty"` // see Job.FileSet
 }
 
 // ScheduleState is what changes of a schedule. Times are Unix milliseconds by the
@@ -39,9 +40,12 @@ type ScheduleState struct {
 
 	Broken string `msgpack:"b,omitempty"` // why its times can't be told; it fires by hand alone
 
-	Active   int `msgpack:"A,omitempty"` // tasks and runs that it fired and that have not ended
-	Queued   int `msgpack:"q,omitempty"` // times that wait for those to end
-	Failures int `msgpack:"F,omitempty"` // of what it fired, in a row
+	Active int `msgpack:"A,omitempty"` // tasks and runs that it fired and that have not ended
+	Queued int `msgpack:"q,omitempty"` // times that wait for those to end
+	// Backfills is how many of it run. What they fire counts neither as Active nor as
+	// failed.
+	Backfills int `msgpack:"B,omitempty"`
+	Failures  int `msgpack:"F,omitempty"` // of what it fired, in a row
 
 	Counts ScheduleCounts `msgpack:"C"`
 	Last   LastFire       `msgpack:"l"`
@@ -126,6 +130,7 @@ const (
 	WhyEdited    = "edited"   // the schedule was changed before its time was judged
 	WhyMaxRuns   = "max_runs" // the schedule had fired as often as it may
 	WhyRefused   = "refused"  // its task or run could not be made: see Fire.Error
+	WhyFilter    = "filter"   // the filter of its event can't be evaluated: see Fire.Error
 	WhyDeleted   = "deleted"  // the schedule was, while the time waited
 )
 
@@ -182,6 +187,8 @@ type Fire struct {
 
 	// Of a time that waits, what it will be fired with beside the schedule's own.
 	Payload []byte `msgpack:"p,omitempty"`
+
+	Priority job.Priority `msgpack:"y,omitempty"` // of its task; 0: as the schedule says
 }
 
 // Span reports whether the row stands for several times.

@@ -17,6 +17,11 @@ const (
 	// ActReplan has the schedules planned anew that name a calendar, since it has
 	// changed; Ref is the calendar's.
 	ActReplan ScheduleActKind = 2
+	// ActEvent asks further schedules for an event; see SentEvent.actRef.
+	ActEvent ScheduleActKind = 3
+	// ActBackfill goes on with a backfill, or drops the times of one that was
+	// cancelled; see Backfill.actRef.
+	ActBackfill ScheduleActKind = 4
 )
 
 // ScheduleAct is a change to many rows that goes on, entry by entry. It is kept in
@@ -49,6 +54,10 @@ func (a *apply) continueSchedules(c *ContinueSchedules) Result {
 		return Result{More: a.dropQueue(c.Ref)}
 	case ActReplan:
 		return Result{More: a.replan(c.Ref, act.After)}
+	case ActEvent:
+		return Result{More: a.goOnWithEvent(c.Ref, c.Judged)}
+	case ActBackfill:
+		return Result{More: a.goOnWithBackfill(c.Ref)}
 	default:
 		return rejected(job.Invalid("kind", "is not known", strconv.Itoa(int(c.Kind))))
 	}

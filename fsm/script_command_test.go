@@ -98,6 +98,9 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	if c, ok := e.scheduleCommand(verb, f, input); ok {
 		return c
 	}
+	if verb == "send" {
+		return e.sendEvent(f)
+	}
 	return e.workerCommand(verb, f)
 }
 
@@ -303,6 +306,11 @@ func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
 		e.showTask(b, r.Task)
 	case r.Fire != nil:
 		e.showFire(b, r.Fire)
+	case r.Backfill != nil:
+		e.showBackfill(b, r.Backfill)
+	case r.Sent != nil:
+		e.showSent(b, r.Sent)
+		fmt.Fprintf(b, "  changed %v\n", r.Changed)
 	case r.Version != 0:
 		fmt.Fprintf(b, "version %d, changed %v\n", r.Version, r.Changed)
 	case r.Deleted != 0 || r.More || r.Refused != 0:
@@ -411,7 +419,7 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
 		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings", EventBreaker: "breaker",
-		EventCallback: "callback", EventSchedule: "schedule",
+		EventCallback: "callback", EventSchedule: "schedule", EventScheduleAct: "schedule act",
 		EventRunOwed: "run owes work", EventRunEnded: "run ended", EventStepWanted: "verdict wanted",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])

@@ -46,8 +46,33 @@ func (e *scriptEnv) scheduleCommand(verb string, f fields, input string) (Comman
 		}, FileSet: f["set"]}, true
 	case "delete-calendar":
 		return DeleteCalendar{Namespace: ref.Namespace, Name: ref.Name}, true
+	case "backfill":
+		which, _ := ParseBackfillWhich(f.or("which", "missing"))
+		s, _, _ := GetSchedule(e.tx, ref)
+		c := PutBackfill{
+			Namespace: ref.Namespace, Schedule: ref.Name, Version: s.Version, From: f.time("from"), To: f.time("to"), Newest: f["newest"] != "",
+			Parallel: int(max(f.number("parallel"), 1)), Wait: f["wait"] != "", Which: which, Priority: e.priority(f), Actor: f["actor"],
+		}
+		if f["version"] != "" {
+			c.Version = uint64(f.number("version"))
+		}
+		for line := range strings.Lines(input) {
+			c.Times = append(c.Times, parseFields(strings.Fields(line)).time("at"))
+		}
+		return c, true
+	case "cancel-backfill":
+		list, _, _ := ListBackfills(e.tx, ref, "", 10)
+		c := CancelBackfill{Namespace: ref.Namespace, Schedule: ref.Name}
+		if n := int(f.number("number")); n < len(list) {
+			c.ID = list[n].ID
+		}
+		return c, true
 	case "continue-schedules":
-		return ContinueSchedules{Kind: ScheduleActKind(f.number("kind")), Ref: ref}, true
+		c := ContinueSchedules{Kind: ScheduleActKind(f.number("kind")), Ref: ref, Judged: e.judged(f)}
+		if ref.Name == "" { // the first that goes on
+			c.Kind, c.Ref = ListScheduleActs(e.tx, 1)[0].Kind, ListScheduleActs(e.tx, 1)[0].Ref
+		}
+		return c, true
 	}
 	return nil, false
 }
@@ -64,7 +89,7 @@ func (e *scriptEnv) scheduleSpec(f fields) job.ScheduleSpec {
 		s.Calendars = &job.Calendars{Include: f.list("include"), Exclude: f.list("exclude"), Shift: job.Shift(f["shift"])}
 	}
 	if f["event"] != "" {
-		s.Event = &job.OnEvent{Name: f["event"]}
+		s.Event = &job.OnEvent{Name: f["event"], Filter: f["filter"]}
 	}
 	return s
 }
@@ -101,6 +126,12 @@ func (e *scriptEnv) scheduleQuery(b *strings.Builder, cmd string, f fields) bool
 		list, next, err := ListCalendars(e.tx, f["ns"], e.cursor(f), int(f.number("limit")))
 		for _, c := range list {
 			fmt.Fprintf(b, "%s/%s version %d\n", c.Namespace, c.Name, c.Version)
+		}
+		e.showNext(b, next, err)
+	case "backfills":
+		list, next, err := ListBackfills(e.tx, ref, e.cursor(f), int(f.number("limit")))
+		for i := range list {
+			e.showBackfill(b, &list[i])
 		}
 		e.showNext(b, next, err)
 	case "schedule-due":
@@ -191,4 +222,13 @@ func (e *scriptEnv) describeSchedule(k []byte) (string, bool) {
 		return fmt.Sprintf("schedule-act %d %s", r.u8(), name(r.scheduleRef())), true
 	}
 	return "", false
+}
+
+func (e *scriptEnv) showBackfill(b *strings.Builder, t *Backfill) {
+	fmt.Fprintf(b, "%s %s to %s %s of %d, left %d active %d fired %d present %d refused %d succeeded %d failed %d", t.State, e.at(t.From), e.at(t.To),
+		t.Which, t.Total, t.Left, t.Active, t.Fired, t.Present, t.Refused, t.Succeeded, t.Failed)
+	if t.Actor != "" {
+		fmt.Fprintf(b, " by %s", t.Actor)
+	}
+	fmt.Fprintln(b)
 }

@@ -314,6 +314,8 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 		e.showSecrets(&b, f)
 	case "alerts":
 		e.showAlerts(&b, f)
+	case "events":
+		e.showEvents(&b, f)
 	case "audit":
 		e.showAudit(&b, f)
 	case "dump":

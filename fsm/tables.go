@@ -39,7 +39,8 @@ const (
 	//   'j', namespace, job, state  of a job
 	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job; of
 	// schedules, by 'S', namespace; of rows of tableFires, by 'F'; of calendars, by
-	// 'K', namespace; of audit records, by 'u'.
+	// 'K', namespace; of audit records, by 'u'; of
+	// events, by 'E'.
 	// A count of zero has no row.
 	tableCounters byte = 0x09
 	// tableAttempts: namespace, id, number (4) → Attempt; the last MaxAttempts
@@ -132,6 +133,20 @@ const (
 	// tableCallbackAge: time (8), task id, number (8), namespace → empty. Exactly the
 	// callbacks that are settled, at the time when they were.
 	tableCallbackAge byte = 0x33
+
+	// tableRelations: what it says, namespace, name of what is named, schedule →
+	// empty; see relations.
+	tableRelations byte = 0x48
+	// tableEvents: namespace, name, id with all bits turned → SentEvent; the newest of
+	// a name is first.
+	tableEvents byte = 0x49
+	// tableEventAux: see eventDedup and eventAge.
+	tableEventAux byte = 0x4a
+
+	// tableBackfills: namespace, schedule, id → Backfill.
+	tableBackfills byte = 0x4f
+	// tableBackfillAux: see backfillTime, backfillTask and backfillAge.
+	tableBackfillAux byte = 0x72
 
 	// tableAudit: id → Audit.
 	tableAudit byte = 0x70

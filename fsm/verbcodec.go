@@ -206,6 +206,12 @@ func (c *codec) appendResult(b []byte, res *Result) []byte {
 	if res.Fire != nil {
 		w.tagged(c, 'f', res.Fire)
 	}
+	if res.Sent != nil {
+		w.tagged(c, 's', res.Sent)
+	}
+	if res.Backfill != nil {
+		w.tagged(c, 'b', res.Backfill)
+	}
 	return w.end()
 }
 
@@ -263,6 +269,10 @@ func (r *rowReader) result(res *Result) {
 			r.tagged(&res.Run)
 		case 'f':
 			r.tagged(&res.Fire)
+		case 's':
+			r.tagged(&res.Sent)
+		case 'b':
+			r.tagged(&res.Backfill)
 		default:
 			r.fail()
 		}

@@ -32,6 +32,8 @@ func (l *loop) onEvent(e *fsm.Event) {
 		l.continueRun(e.Run.Ref())
 	case fsm.EventBreaker:
 		l.onBreaker(e.Breaker)
+	case fsm.EventScheduleAct:
+		l.nextHouse = 0
 	case fsm.EventSchedule:
 		l.onSchedule(e.Schedule)
 	case fsm.EventSettings:

@@ -273,12 +273,16 @@ func (l *loop) actOnSchedules() {
 	}
 	r, release := l.cfg.State.Read()
 	acts := fsm.ListScheduleActs(r, 1)
+	var judged []fsm.Judged
+	if len(acts) > 0 {
+		judged = judgeEvent(r, acts[0])
+	}
 	release()
 	if len(acts) == 0 {
 		return
 	}
 	l.fires.acting = true
-	l.cfg.Log.ProposeAsync(fsm.ContinueSchedules{Kind: acts[0].Kind, Ref: acts[0].Ref}, func(_ fsm.Result, err error) {
+	l.cfg.Log.ProposeAsync(fsm.ContinueSchedules{Kind: acts[0].Kind, Ref: acts[0].Ref, Judged: judged}, func(_ fsm.Result, err error) {
 		l.later(func(l *loop) {
 			l.fires.acting = false
 			if err == nil {

@@ -63,8 +63,11 @@ func (s *Server) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error)
 
 // grows tells which commands make the state larger at a user's wish.
 func grows(command []byte) bool {
-	code := fsm.CodeOf(command)
-	return code == fsm.CodeSubmit || code == fsm.CodePutJob
+	switch fsm.CodeOf(command) {
+	case fsm.CodeSubmit, fsm.CodePutJob, fsm.CodePutSchedule, fsm.CodeSendEvent, fsm.CodePutBackfill:
+		return true
+	}
+	return false
 }
 
 // untilLeader repeats do while it fails with no_leader.

@@ -29,12 +29,21 @@ type conn struct {
 	stale     bool
 	retry     durationFlag
 	output    outputFlag
+
+	longNamespace bool // -n stands for something else
 }
 
 // client makes cmd a command that speaks with a cluster: it adds the flags,
 // connects, and turns the error of fn into an exit code.
 func (c *conn) client(cmd *cobra.Command, fn func(ctx context.Context, cl *client.Client, args []string) error) *cobra.Command {
 	c.outputFlag(cmd)
+	return c.plain(cmd, fn)
+}
+
+// clientWithout is client without the letter -n for the namespace.
+func (c *conn) clientWithout(cmd *cobra.Command, fn func(ctx context.Context, cl *client.Client, args []string) error) *cobra.Command {
+	c.outputFlag(cmd)
+	c.longNamespace = true
 	return c.plain(cmd, fn)
 }
 
@@ -80,7 +89,11 @@ func about(kind, name string, err error) error {
 func (c *conn) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&c.addr, "addr", nil, "servers' HTTP `addresses`, comma separated (AXD_ADDR; default "+client.DefaultAddress+")")
-	f.StringVarP(&c.namespace, "namespace", "n", "", "`namespace` (AXD_NAMESPACE; otherwise the one named "+job.DefaultNamespace+")")
+	letter := "n"
+	if c.longNamespace {
+		letter = ""
+	}
+	f.StringVarP(&c.namespace, "namespace", letter, "", "`namespace` (AXD_NAMESPACE; otherwise the one named "+job.DefaultNamespace+")")
 	f.StringVar(&c.token, "token", "", "bearer `token` for a proxy before the servers (better AXD_TOKEN, which others can't see)")
 	f.BoolVar(&c.stale, "stale", false, "read what the asked server has, even without a leader")
 	c.retry = durationFlag(defaultRetry)

@@ -27,7 +27,7 @@ func TestGuides(t *testing.T) {
 		}
 		all += string(data)
 		for _, block := range yamlBlock.FindAllStringSubmatch(string(data), -1) {
-			if !strings.Contains(block[1], "kind: job") {
+			if !strings.Contains(block[1], "kind: job") && !strings.Contains(block[1], "kind: schedule") {
 				continue
 			}
 			definitions++

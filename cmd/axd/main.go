@@ -128,6 +128,8 @@ var lists = map[string]string{
 	"step":     "'axd run show RUN' shows the steps.",
 	"worker":   "'axd worker list' shows the workers.",
 	"server":   "'axd cluster status' shows the servers.",
+	"schedule": "'axd schedule list' shows the schedules. Another namespace: --namespace.",
+	"backfill": "'axd schedule backfills NAME' shows the backfills of a schedule.",
 	"alert":    "'axd alert list' shows the alerts.",
 	"calendar": "'axd calendar list' shows the calendars. Another namespace: --namespace.",
 	"callback": "'axd callback list' shows the callbacks. Another namespace: --namespace.",
@@ -191,7 +193,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.AddCommand(newExec(), newTask(), newJob(), newSchedule(), newCalendar(), newWorkflow(), newRun(), newCluster(), newDeadLetter(), newAlert(), newBreaker(), newLimit(), newCallback(), newSnapshot(), newCheck(), newStats(), newVersion())
 	root.AddCommand(newValidate(), newPlan(), newApply(), newExport())
 	root.AddCommand(newImport())
-	root.AddCommand(newAudit())
+	root.AddCommand(newAudit(), newEvent())
 	root.AddCommand(newSecret())
 	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())
 	root.InitDefaultCompletionCmd()

@@ -1,20 +1,28 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
 )
 
 func newSchedule() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "schedule", Short: "See when cron expressions fire", GroupID: "use", Args: noVerb, RunE: help,
-		Example: `  axd schedule next --cron "30 2 * * *" --timezone Europe/Berlin`,
+		Use: "schedule", Short: "Fire jobs and workflows by plan", GroupID: "use", Args: noVerb, RunE: help,
+		Example: `  axd schedule put -f nightly.yaml
+  axd schedule next nightly -n 3
+  axd schedule fires nightly`,
 	}
-	cmd.AddCommand(newScheduleNext())
+	cmd.AddCommand(newSchedulePut(), newScheduleList(), newScheduleShow(), newScheduleDelete(), newSchedulePause(), newScheduleResume(),
+		newScheduleTrigger(), newScheduleNext(), newScheduleFires(), newScheduleBackfill(), newScheduleBackfills())
 	return cmd
 }
 
@@ -25,14 +33,15 @@ func newScheduleNext() *cobra.Command {
 	var from, name string
 	count := 10
 	cmd := &cobra.Command{
-		Use: "next --cron EXPR", Short: "Show when a cron expression fires", Args: noArgs,
-		Long: `Show when a cron expression fires, by the wall clock of a time zone. No server is
-asked.
+		Use: "next (NAME | --cron EXPR)", Short: "Show when a schedule fires next, or a cron expression", Args: cobra.MaximumNArgs(1),
+		Long: `Show when a schedule fires next, or when a cron expression would, by the wall
+clock of its time zone. Of an expression no server is asked.
 
 Five fields: minute, hour, day of month, month, day of week; six: seconds first.
 Or @yearly, @monthly, @weekly, @daily, @hourly, @every DURATION. Clock changes,
 L, W, # and H: docs/guides/cron.md.`,
-		Example: `  axd schedule next --cron "30 2 * * *" --timezone America/New_York --from 2026-03-07T12:00:00Z -n 3
+		Example: `  axd schedule next nightly -n 3
+  axd schedule next --cron "30 2 * * *" --timezone America/New_York --from 2026-03-07T12:00:00Z -n 3
   axd schedule next --cron "0 9 LW * *" -o json
   axd schedule next --cron "H H(0-5) * * *" --name backup`,
 	}
@@ -44,19 +53,46 @@ L, W, # and H: docs/guides/cron.md.`,
 	f.StringVar(&name, "name", "", "the schedule's `name`, which H follows from")
 	f.StringVar((*string)(&dst.Gap), "dst-gap", "", "`what` becomes of times that a clock change leaves out: after (the gap), skip")
 	f.StringVar((*string)(&dst.Repeat), "dst-repeat", "", "`which` of the times that a clock change brings twice: first, second, both")
-	c.outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		spec.DST = &dst
-		times, err := nextTimes(&spec, name, from, count)
-		if err == nil {
-			err = c.output.print(cmd.OutOrStdout(), times, func(t *table) { nextTable(t, times) })
+	return c.clientWithout(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		if len(args) == 0 {
+			spec.DST = &dst
+			times, err := nextTimes(&spec, name, from, count)
+			if err != nil {
+				return err
+			}
+			return c.output.print(cmd.OutOrStdout(), times, func(t *table) { nextTable(t, times) })
 		}
+		for _, flag := range []string{"cron", "timezone", "name", "dst-gap", "dst-repeat"} {
+			if cmd.Flags().Changed(flag) {
+				return job.Invalid("--"+flag, "must not be given with the NAME of a schedule", args[0])
+			}
+		}
+		next, err := cl.NextTimes(ctx, args[0], from, count)
 		if err != nil {
-			return &runError{code: exitCode(err), err: err}
+			return about("schedule", args[0], err)
 		}
-		return nil
+		if next.State == "paused" && c.output == "table" {
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "axd: the schedule is paused: it lets these times pass")
+		}
+		return c.output.print(cmd.OutOrStdout(), next, func(t *table) {
+			t.row("PLANNED", "ZONE", "IN YOUR ZONE", "NOTE")
+			for _, n := range next.Times {
+				t.row(spaced(n.Wall), next.Timezone, localTime(cmp.Or(n.Due, n.At)), n.Note)
+			}
+		})
+	})
+}
+
+// spaced writes a wall time for people.
+func spaced(wall string) string { return strings.Replace(wall, "T", " ", 1) }
+
+// localTime writes an RFC 3339 time for people, in their zone.
+func localTime(s string) string {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return s
 	}
-	return cmd
+	return t.Local().Format("2006-01-02 15:04:05 MST")
 }
 
 // nextTime is one time at which a plan fires.
@@ -68,7 +104,7 @@ type nextTime struct {
 
 func nextTimes(spec *job.ScheduleSpec, name, from string, count int) ([]nextTime, error) {
 	if spec.Cron == "" {
-		return nil, job.Invalid("--cron", "must be given", "")
+		return nil, job.Invalid("--cron", "must be given, or the NAME of a schedule", "")
 	}
 	after := time.Now()
 	if from != "" {

@@ -80,7 +80,7 @@ func WriteDir(dir string, docs []Document) (written int, err error) {
 		if err != nil {
 			return 0, fileError(err)
 		}
-		o, err := parse(paths[i], old, "", readable)
+		o, err := parse(paths[i], old, "", kindNamed)
 		if err != nil || len(o) != 1 || o[0].Kind.Name != d.Kind || o[0].Name != d.Name {
 			return 0, job.Invalid(paths[i], "holds something else than "+d.Kind+" "+d.Name+" and is not replaced; nothing was written", "")
 		}

@@ -78,14 +78,6 @@ func init() {
 	}
 }
 
-// readable also finds kinds that have no place in kinds yet.
-func readable(name string) *Kind {
-	if name == schedules.Name {
-		return schedules
-	}
-	return kindNamed(name)
-}
-
 func kindNamed(name string) *Kind {
 	if i := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Name == name }); i >= 0 {
 		return kinds[i]

@@ -11,7 +11,7 @@ import (
 
 // kinds are what files may define, in the order in which they are applied: what
 // others name comes before them. Deletes go the other way round.
-var kinds = []*Kind{jobs, workflows, calendars}
+var kinds = []*Kind{jobs, workflows, calendars, schedules}
 
 var jobs = row[job.Spec]{
 	check: func(s *job.Spec) error { return orNil(s.Validate()) },
@@ -66,6 +66,9 @@ var schedules = row[job.ScheduleSpec]{
 		if e := s.Validate(); e != nil {
 			return e
 		}
+		if e := expression.CheckSchedule(s); e != nil {
+			return e
+		}
 		_, e := job.NewPlan(s, job.PlanFor{Calendar: job.AnyCalendar})
 		return orNil(e)
 	},
@@ -88,4 +91,13 @@ var schedules = row[job.ScheduleSpec]{
 		}
 		return refs(named...)
 	},
+	list: func(ctx context.Context, c *client.Client, cursor string) ([]Stored, string, error) {
+		page, err := c.Schedules(ctx, pageSize, cursor)
+		return all(page.Schedules, func(s client.Schedule) Stored { return Stored{s.Name, s.Version, s.FileSet, &s.ScheduleSpec} }), page.NextCursor, err
+	},
+	put: func(ctx context.Context, c *client.Client, name, set string, spec *job.ScheduleSpec) (uint64, error) {
+		s, err := c.PutScheduleFromFile(ctx, name, set, *spec)
+		return s.Version, err
+	},
+	remove: (*client.Client).DeleteSchedule,
 }.kind("schedule")

@@ -74,7 +74,7 @@ func Read(name string, stdin io.Reader, usual string) ([]*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := parse(name, data, usual, readable)
+	found, err := parse(name, data, usual, kindNamed)
 	if err == nil && len(found) == 0 {
 		err = job.Invalid(name, "holds no definition", "")
 	}

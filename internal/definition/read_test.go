@@ -35,7 +35,7 @@ func TestReadRefuses(t *testing.T) {
 			"selector: {a: &b [*a,*a]}", "f:4: app: must be a text"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse("f", []byte(c.text), "", readable)
+			_, err := parse("f", []byte(c.text), "", kindNamed)
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -55,7 +55,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		text += "  " + name + ": &" + name + " [" + strings.TrimSuffix(strings.Repeat("*"+before+",", 10), ",") + "]\n"
 		before = name
 	}
-	_, err := parse("f", []byte(text), "", readable)
+	_, err := parse("f", []byte(text), "", kindNamed)
 	if err == nil || !strings.Contains(err.Error(), "must hold at most 500000 values, aliases counted") {
 		t.Error(err)
 	}
@@ -82,7 +82,7 @@ kind: job
 name: y
 exec: {command: [sleep, 5, 1.50, true], env: {PORT: 08080}}
 timeout: 1h30m
-`), "", readable)
+`), "", kindNamed)
 	if err != nil || len(found) != 2 {
 		t.Fatal(found, err)
 	}
@@ -104,7 +104,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("{\"kind\": \"workflow\", \"name\": \"w\", \"steps\": [{\"name\": \"a\", \"job\": \"a\", \"payload\": {\"<<\": 1}}]}"))
 	f.Add([]byte("kind: job\nname: x\nexec:\n  command: [a]\n  stdin: |+\n    b\n\n  env: &e {A: !!str 1}\nselector: {<<: *e}\n? a\n: b\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		found, err := parse("f", data, "job", readable)
+		found, err := parse("f", data, "job", kindNamed)
 		if err != nil {
 			return
 		}
@@ -116,7 +116,7 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := parse("g", text, "", readable)
+			again, err := parse("g", text, "", kindNamed)
 			if err != nil || len(again) != 1 {
 				t.Fatalf("%q is not read again: %v", text, err)
 			}

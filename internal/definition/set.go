@@ -39,7 +39,7 @@ func Load(names []string, stdin io.Reader) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(name, data, "", readable)
+		found, err := parse(name, data, "", kindNamed)
 		if err != nil {
 			wrong = append(wrong, err)
 		}

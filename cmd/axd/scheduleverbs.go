@@ -1,0 +1,326 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/internal/definition"
+	"github.com/axd-project/axd/job"
+)
+
+func newScheduleList() *cobra.Command {
+	var c conn
+	var limit int
+	var cursor string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List schedules with their next and last times", Args: noArgs,
+		Long: `List schedules with their next and last times, which are shown in your zone;
+ZONE is the one that a schedule's times are planned in.`,
+		Example: `  axd schedule list -o yaml`,
+	}
+	pageFlags(cmd, &limit, 100, &cursor)
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
+		list, err := cl.Schedules(ctx, limit, cursor)
+		if err != nil {
+			return err
+		}
+		c.tellMore(cmd, list.NextCursor)
+		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
+			now := time.Now()
+			t.row("NAME", "STATE", "WHEN", "ZONE", "FIRES", "NEXT", "LAST", "ACTIVE", "FAILED")
+			for _, s := range list.Schedules {
+				st := statusOf(s)
+				t.row(cut(s.Name, 30), st.State, cut(whenOf(&s.ScheduleSpec), 30), s.TimezoneOrDefault(), cut(targetOf(&s.ScheduleSpec), 25),
+					clock(st.NextFire, now), clock(st.LastFire, now), strconv.Itoa(st.Active), strconv.FormatInt(st.Counts.Failed, 10))
+			}
+		})
+	})
+}
+
+func statusOf(s client.Schedule) client.ScheduleStatus {
+	if s.Status == nil {
+		return client.ScheduleStatus{}
+	}
+	return *s.Status
+}
+
+// whenOf tells in few words when a schedule fires.
+func whenOf(s *job.ScheduleSpec) string {
+	var when []string
+	switch {
+	case s.Cron != "":
+		when = append(when, s.Cron)
+	case s.Every != 0:
+		when = append(when, "every "+s.Every.String())
+	case s.At != 0:
+		when = append(when, "at "+s.At.Std().Local().Format("2006-01-02 15:04:05"))
+	}
+	if s.Event != nil {
+		when = append(when, "event "+s.Event.Name)
+	}
+	if len(when) == 0 {
+		return "by hand"
+	}
+	return strings.Join(when, "; ")
+}
+
+func targetOf(s *job.ScheduleSpec) string {
+	if s.Workflow != "" {
+		return "workflow " + s.Workflow
+	}
+	return "job " + s.Job
+}
+
+func newScheduleShow() *cobra.Command {
+	var c conn
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show a schedule and how far it has come", Args: exactlyOne("NAME"),
+		Example: `  axd schedule show nightly`,
+	}
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := cl.Schedule(ctx, args[0])
+		if err != nil {
+			return about("schedule", args[0], err)
+		}
+		return c.output.print(cmd.OutOrStdout(), s, func(t *table) { scheduleTable(t, s) })
+	})
+}
+
+func scheduleTable(t *table, s client.Schedule) {
+	st := statusOf(s)
+	t.pair("Name", s.Name)
+	t.pair("Namespace", s.Namespace)
+	t.pair("Version", strconv.FormatUint(s.Version, 10))
+	t.pair("Description", s.Description)
+	t.pair("Fires", targetOf(&s.ScheduleSpec))
+	t.pair("When", whenOf(&s.ScheduleSpec))
+	t.pair("Zone", s.TimezoneOrDefault())
+	t.pair("Payload", cut(string(s.Payload), 100))
+	if s.Priority != 0 {
+		t.pair("Priority", s.Priority.String())
+	}
+	if s.Jitter != 0 {
+		t.pair("Jitter", s.Jitter.String())
+	}
+	t.pair("Overlap", string(s.OverlapOrDefault()))
+	t.pair("Misfire", string(s.MisfireOrDefault()))
+	if s.MaxRuns > 0 {
+		t.pair("Max runs", strconv.Itoa(s.MaxRuns))
+	}
+	t.pair("State", st.State)
+	if p := st.Paused; p != nil {
+		by := cmp.Or(p.Actor, "somebody")
+		if p.Auto {
+			by = "itself"
+		}
+		t.pair("Paused", exact(&p.At)+" by "+by)
+		t.pair("Because", p.Reason)
+	}
+	t.pair("Broken", st.Broken)
+	t.pair("Next time", exact(st.NextTime))
+	t.pair("Next fire", exact(st.NextFire))
+	t.pair("Last time", exact(st.LastTime))
+	t.pair("Last fire", exact(st.LastFire))
+	t.pair("Last task", st.LastTask)
+	t.pair("Last run", st.LastRun)
+	t.pair("Active", strconv.Itoa(st.Active))
+	t.pair("Queued", strconv.Itoa(st.Queued))
+	n := st.Counts
+	t.pair("Times", fmt.Sprintf("%d fired, %d merged, %d skipped, %d missed", n.Fired, n.Merged, n.Skipped, n.Missed))
+	t.pair("Ended", fmt.Sprintf("%d succeeded, %d failed", n.Succeeded, n.Failed))
+	if st.Failures > 0 {
+		t.pair("Failed in a row", strconv.Itoa(st.Failures))
+	}
+	t.pair("Created", exact(s.CreatedAt))
+	t.pair("Updated", exact(s.UpdatedAt))
+}
+
+func newSchedulePut() *cobra.Command {
+	var c conn
+	var file string
+	cmd := &cobra.Command{
+		Use: "put -f FILE", Short: "Create schedules or give them a new version", Args: noArgs,
+		Long: `Create schedules or give them a new version, from a file of definitions (YAML or
+JSON, several documents; - reads standard input). A change fires nothing that
+lies in the past.`,
+		Example: `  axd schedule put -f nightly.yaml`,
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` of definitions, kind: schedule")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, _ []string) error {
+		if file == "" {
+			return job.Invalid("-f", "is missing", "")
+		}
+		defs, err := definition.ReadKind(file, cmd.InOrStdin(), "schedule", cl.Namespace())
+		if err != nil {
+			return err
+		}
+		var done []client.Schedule
+		var failure error
+		for _, d := range defs {
+			spec, _ := d.Spec.(*job.ScheduleSpec) // as asked of ReadKind
+			s, err := cl.PutSchedule(ctx, d.Name, *spec)
+			if err != nil {
+				failure = fmt.Errorf("schedule %q: %w", d.Name, err)
+				break
+			}
+			done = append(done, s)
+		}
+		err = c.output.print(cmd.OutOrStdout(), client.ScheduleList{Schedules: done}, func(t *table) {
+			now := time.Now()
+			for _, s := range done {
+				t.row(s.Name, "version "+strconv.FormatUint(s.Version, 10), "next "+cmp.Or(clock(statusOf(s).NextFire, now), "-"))
+			}
+		})
+		return errors.Join(failure, err)
+	})
+}
+
+func newScheduleDelete() *cobra.Command {
+	var c conn
+	cmd := &cobra.Command{
+		Use: "delete NAME", Short: "Delete a schedule; what it fired goes on", Args: exactlyOne("NAME"),
+		Example: `  axd schedule delete nightly`,
+	}
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		if err := cl.DeleteSchedule(ctx, args[0]); err != nil {
+			return about("schedule", args[0], err)
+		}
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: schedule %s deleted\n", args[0])
+		return err
+	})
+}
+
+func newSchedulePause() *cobra.Command {
+	var c conn
+	var reason string
+	cmd := &cobra.Command{
+		Use: "pause NAME", Short: "Let a schedule's times pass without a fire", Args: exactlyOne("NAME"),
+		Long: `Let a schedule's times pass without a fire, until 'axd schedule resume'. The
+ledger tells of them as skipped. By hand it fires all the same.`,
+		Example: `  axd schedule pause nightly --reason "the warehouse moves"`,
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever looks at it")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := cl.PauseSchedule(ctx, args[0], reason)
+		if err != nil {
+			return about("schedule", args[0], err)
+		}
+		return c.output.print(cmd.OutOrStdout(), s, func(t *table) { t.row(s.Name, statusOf(s).State) })
+	})
+}
+
+func newScheduleResume() *cobra.Command {
+	var c conn
+	cmd := &cobra.Command{
+		Use: "resume NAME", Short: "End a schedule's pause", Args: exactlyOne("NAME"),
+		Example: `  axd schedule resume nightly`,
+	}
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := cl.ResumeSchedule(ctx, args[0])
+		if err != nil {
+			return about("schedule", args[0], err)
+		}
+		return c.output.print(cmd.OutOrStdout(), s, func(t *table) { t.row(s.Name, statusOf(s).State) })
+	})
+}
+
+func newScheduleTrigger() *cobra.Command {
+	var c conn
+	var payload string
+	cmd := &cobra.Command{
+		Use: "trigger NAME", Short: "Fire a schedule by hand, at once", Args: exactlyOne("NAME"),
+		Long: `Fire a schedule by hand, at once. Where what it fired before has not ended, its
+rule for overlaps holds; where that would skip the time, the command is refused.`,
+		Example: `  axd schedule trigger nightly
+  axd schedule trigger nightly --payload '{"day":"2026-03-29"}'`,
+	}
+	cmd.Flags().StringVar(&payload, "payload", "", "JSON `value` for the task, in place of the schedule's")
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		f, err := cl.TriggerSchedule(ctx, args[0], client.TriggerRequest{Payload: job.JSON(payload)})
+		if err != nil {
+			return about("schedule", args[0], err)
+		}
+		return c.output.print(cmd.OutOrStdout(), f, func(t *table) { t.row(f.Verdict, madeBy(f)) })
+	})
+}
+
+// madeBy is the task or the run that a fire made.
+func madeBy(f client.Fire) string {
+	if f.Run != "" {
+		return "run " + f.Run
+	}
+	if f.Task != "" {
+		return "task " + f.Task
+	}
+	return ""
+}
+
+func newScheduleFires() *cobra.Command {
+	var c conn
+	var f client.FireFilter
+	var limit int
+	var cursor string
+	cmd := &cobra.Command{
+		Use: "fires NAME", Short: "List what became of a schedule's times, the newest first", Args: exactlyOne("NAME"),
+		Long: `List what became of a schedule's times, the newest first. PLANNED is the wall
+time in the schedule's zone, AT the same instant in yours. Times that had the
+same fate are one row with their number.`,
+		Example: `  axd schedule fires nightly --verdict missed --from 2026-03-01T00:00:00Z`,
+	}
+	cmd.Flags().StringVar(&f.Verdict, "verdict", "", "only those that are queued, fired, merged, skipped or missed")
+	_ = cmd.RegisterFlagCompletionFunc("verdict", fixed("queued", "fired", "merged", "skipped", "missed"))
+	cmd.Flags().StringVar(&f.From, "from", "", "planned at or after this `time`, RFC 3339")
+	cmd.Flags().StringVar(&f.To, "to", "", "planned before this `time`, RFC 3339")
+	pageFlags(cmd, &limit, 50, &cursor)
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		list, err := cl.Fires(ctx, args[0], f, limit, cursor)
+		if err != nil {
+			return about("schedule", args[0], err)
+		}
+		c.tellMore(cmd, list.NextCursor)
+		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
+			now := time.Now()
+			t.row("PLANNED", "AT", "BY", "VERDICT", "TIMES", "LATE", "MADE", "WHY")
+			for _, x := range list.Fires {
+				t.row(spaced(x.Wall), clock(&x.Nominal, now), x.Origin, x.Verdict, timesOf(x), lateOf(x), madeBy(x), cut(whyOf(x), 40))
+			}
+		})
+	})
+}
+
+func timesOf(f client.Fire) string {
+	switch {
+	case f.Until == nil:
+		return "1"
+	case f.Count == 0:
+		return "some"
+	}
+	return strconv.FormatInt(f.Count, 10)
+}
+
+func lateOf(f client.Fire) string {
+	if f.LateBy == nil {
+		return ""
+	}
+	return short(time.Duration(*f.LateBy))
+}
+
+func whyOf(f client.Fire) string {
+	switch {
+	case f.Error != "":
+		return f.Error
+	case f.Into != nil:
+		return f.Why + ": " + f.Into.Local().Format("2006-01-02 15:04:05")
+	case f.Why == "" && f.Actor != "":
+		return "by " + f.Actor
+	}
+	return f.Why
+}
