@@ -97,8 +97,10 @@ type CancelBackfill struct {
 	Actor     string `msgpack:"a,omitempty"`
 }
 
-// Code and the code of each other command.
-func (PutBackfill) Code() Code    { return CodePutBackfill }
+// Code is CodePutBackfill.
+func (PutBackfill) Code() Code { return CodePutBackfill }
+
+// Code is CodeCancelBackfill.
 func (CancelBackfill) Code() Code { return CodeCancelBackfill }
 
 // The limits of backfills.
@@ -235,7 +237,7 @@ func (a *apply) putBackfill(c *PutBackfill) Result {
 		b.Priority = job.Low
 	}
 	for i, t := range c.Times {
-		place := uint64(i) //nolint:gosec // an index
+		place := uint64(i)
 		if b.Newest {
 			place = uint64(len(c.Times) - 1 - i) //nolint:gosec // an index
 		}
@@ -398,9 +400,10 @@ func (a *apply) stopBackfill(h *heldSchedule, b *Backfill) {
 	a.putBackfillRow(b)
 }
 
-// dropTimes deletes times that are left, and tells whether there are more.
-func (a *apply) dropTimes(b *Backfill) (more bool) {
+// dropTimes deletes times that are left; where there are more, the act goes on.
+func (a *apply) dropTimes(b *Backfill) {
 	var found []key
+	more := false
 	prefix := key{}.backfillTimes(b.ref(), b.ID)
 	a.tx.Ascend(prefix, prefixEnd(prefix), func(k, _ []byte) bool {
 		if more = len(found) == maxFanOut/2; !more {
@@ -419,7 +422,6 @@ func (a *apply) dropTimes(b *Backfill) (more bool) {
 	} else if _, ok := a.tx.Get(a.key); ok {
 		a.delete(a.key)
 	}
-	return more
 }
 
 // goOnWithBackfill goes on with what one entry could not do.
