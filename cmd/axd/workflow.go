@@ -274,8 +274,9 @@ func newWorkflowGraph() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "graph (NAME | --all)", Short: "Draw a workflow, or how all of them hang together",
 		Long: `Draw a workflow's steps and what they need, for Graphviz (dot), for Mermaid, or as
-an SVG that needs nothing else. With --all draw the workflows of the namespace,
-and which of them run others as steps.`,
+an SVG that needs nothing else. With --all draw the workflows and schedules of the
+namespace: which workflows run others as steps, what schedules fire, and after
+what.`,
 		Example: `  axd workflow graph etl -o svg > etl.svg
   axd workflow graph --all | dot -Tpdf > all.pdf`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -286,7 +287,7 @@ and which of them run others as steps.`,
 		},
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "as of this `version`; default: the newest")
-	cmd.Flags().BoolVar(&all, "all", false, "all workflows of the namespace")
+	cmd.Flags().BoolVar(&all, "all", false, "all workflows and schedules of the namespace")
 	c.plain(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		if all {
 			d, err := drawAll(ctx, cl)
@@ -304,46 +305,4 @@ and which of them run others as steps.`,
 	cmd.Flags().VarP(&format, "output", "o", "output `format`: dot, mermaid or svg")
 	_ = cmd.RegisterFlagCompletionFunc("output", fixed("dot", "mermaid", "svg"))
 	return cmd
-}
-
-// drawAll draws each workflow as a node, and an edge to it from those that it runs
-// as steps.
-func drawAll(ctx context.Context, cl *client.Client) (dag.Drawing, error) {
-	at := map[string]int{}
-	var nodes []dag.Node
-	var edges [][2]int
-	node := func(name, class string) int {
-		if n, ok := at[name]; ok {
-			return n
-		}
-		at[name] = len(nodes)
-		nodes = append(nodes, dag.Node{Name: name, Class: class})
-		return at[name]
-	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		list, err := cl.Workflows(ctx, maxPage, cursor)
-		if err != nil {
-			return dag.Drawing{}, err
-		}
-		cursor = list.NextCursor
-		for _, summary := range list.Workflows {
-			w, err := cl.Workflow(ctx, summary.Name, 0)
-			if errors.Is(err, job.ErrNotFound) {
-				continue // deleted since
-			}
-			if err != nil {
-				return dag.Drawing{}, err
-			}
-			to := node(w.Name, "workflow")
-			nodes[to].Note = strconv.Itoa(summary.StepCount) + " steps"
-			for _, name := range w.SubWorkflows() {
-				edges = append(edges, [2]int{node(name, "workflow"), to})
-			}
-		}
-	}
-	g := dag.New(len(nodes))
-	for _, e := range edges {
-		g.Add(e[0], e[1])
-	}
-	return dag.Drawing{Title: "workflows of " + cl.Namespace(), Groups: []dag.Group{{Nodes: nodes, Graph: g}}}, nil
 }
