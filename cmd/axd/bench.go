@@ -49,7 +49,7 @@ it needs on loopback, with their data synced to disk, puts a load on them and
 ends them. The last line of standard output is one JSON object with the figures;
 what they are, and the targets, is in docs/performance.md.`,
 	}
-	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchDrain(), newBenchPriority(), newBenchCommands())
+	cmd.AddCommand(newBenchIngest(), newBenchImmediate(), newBenchLateness(), newBenchCron(), newBenchDrain(), newBenchPriority(), newBenchCommands())
 	cmd.AddCommand(newBenchFootprint(), newBenchFailover(), newBenchWorkerFailover(), newBenchIdle(), newBenchRetry(), newBenchDag(), newBenchWorkflows(), newBenchSoak(), newBenchAll(), newBenchWorker())
 	return cmd
 }

@@ -124,6 +124,22 @@ the workers how long after it each handler starts.`,
 	return b.scenario(cmd, func() bench.Scenario { return s })
 }
 
+func newBenchCron() *cobra.Command {
+	var b benchFlags
+	s := bench.DefaultCron
+	cmd := &cobra.Command{
+		Use: "cron", Short: "Measure how long after their times schedules start what they fire",
+		Long: `Create schedules that each fire once a minute, spread evenly over it, and measure
+for one minute how long after its time each handler starts, and what that costs
+the leader.`,
+		Example: "  axd bench cron --schedules 100000",
+	}
+	f := cmd.Flags()
+	count(f, &s.Schedules, "schedules", "schedules to create")
+	f.StringVar(&s.Overlap, "overlap", s.Overlap, "the schedules' rule for overlaps; default skip")
+	return b.scenario(cmd, func() bench.Scenario { return s })
+}
+
 func newBenchDrain() *cobra.Command {
 	var b benchFlags
 	s := bench.DefaultDrain

@@ -4,7 +4,7 @@ package bench
 func All() []Scenario {
 	return []Scenario{
 		DefaultIngest, Ingest{Tasks: 100_000, Batch: 1, Callers: 64, Payload: 100},
-		DefaultImmediate, DefaultLateness, DefaultDrain, DefaultPriority, DefaultCommands, DefaultIdle, DefaultRetry, DefaultFailover, DefaultWorkerFailover, DefaultFootprint,
+		DefaultImmediate, DefaultLateness, DefaultCron, DefaultDrain, DefaultPriority, DefaultCommands, DefaultIdle, DefaultRetry, DefaultFailover, DefaultWorkerFailover, DefaultFootprint,
 		DefaultDag, DefaultWide, DefaultWorkflows,
 		DefaultFootprint.with(10_000_000),
 		DefaultSoak,

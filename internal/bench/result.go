@@ -15,7 +15,7 @@ import (
 // keys are the figures that a result may hold, in the order of its JSON. All
 // are numbers; docs/performance.md explains them.
 var keys = []string{
-	"tasks", "rate", "callers", "batch", "seconds",
+	"tasks", "rate", "callers", "batch", "seconds", "schedules", "creates_per_s",
 	"tasks_per_s", "p50_ms", "p99_ms", "max_ms", "early", "lost", "doubled", "unsuccessful",
 	"ack_p50_ms", "ack_p99_ms", "ack_max_ms",
 	"lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms", "lateness_none_p99_ms", "lateness_ratio",
@@ -31,7 +31,7 @@ var keys = []string{
 	"idempotent_p50_ms", "idempotent_p99_ms", "idempotent_max_ms",
 	"restart_s", "restart_all_s", "snapshots", "snapshot_pause_ms", "write_gap_snapshot_ms", "write_gap_none_ms",
 	"rss_mib_max", "rss_mib_rest", "rss_growth", "disk_mib", "disk_growth",
-	"cpu_percent_max", "cpu_cores_servers", "cpu_cores_workers", "cpu_cores_load",
+	"cpu_percent_max", "cpu_cores_leader", "cpu_cores_servers", "cpu_cores_workers", "cpu_cores_load",
 }
 
 // Result is what one scenario measured.
