@@ -10,7 +10,10 @@ import (
 	"github.com/axd-project/axd/internal/definition"
 )
 
-var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+var (
+	yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	anyKind   = regexp.MustCompile(`(?m)^kind: (job|workflow|calendar|schedule)$`)
+)
 
 // The guides' definitions are ones that axd takes, and the limits they name are
 // those of the code.
@@ -27,7 +30,7 @@ func TestGuides(t *testing.T) {
 		}
 		all += string(data)
 		for _, block := range yamlBlock.FindAllStringSubmatch(string(data), -1) {
-			if !strings.Contains(block[1], "kind: job") && !strings.Contains(block[1], "kind: schedule") {
+			if !anyKind.MatchString(block[1]) {
 				continue
 			}
 			definitions++
