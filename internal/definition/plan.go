@@ -63,11 +63,6 @@ func (s *Set) Compare(ctx context.Context, c *client.Client, o Options) (*Plan, 
 	if err := s.In(c.Namespace()); err != nil {
 		return nil, err
 	}
-	for _, o := range s.Objects {
-		if o.Kind.list == nil {
-			return nil, o.at(job.Invalid("kind", kindRule()+" to be applied: this version checks others alone", o.Kind.Name))
-		}
-	}
 	p := &Plan{Namespace: c.Namespace(), Set: o.Set, Steps: []Step{}, client: c}
 	stored := map[*Kind]map[string]Stored{}
 	var err error
