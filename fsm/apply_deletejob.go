@@ -20,6 +20,9 @@ func (a *apply) deleteJob(c *DeleteJob) Result {
 	if w, ok := a.workflowOf(c.Namespace, c.Name); ok {
 		return rejected(job.Conflict("job", "is named by the workflow "+w, c.Name))
 	}
+	if err := a.firedBy(relFiresJob, "job", c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
 	a.forgetBreakers(func(b Breaker) bool { return b.Job == c.Name && b.Namespace == c.Namespace })
 	a.key = a.key.job(c.Namespace, c.Name)
 	a.delete(a.key)

@@ -3,13 +3,16 @@ package fsm
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/axd-project/axd/job"
 )
 
 // What a row of tableRelations says of a schedule.
 const (
-	relEvent byte = 'e' // it waits for an event
+	relEvent         byte = 'e' // it waits for an event
+	relFiresJob      byte = 'J' // it fires a job
+	relFiresWorkflow byte = 'W' // it fires a workflow
 )
 
 func (k key) relation(kind byte, namespace, name string) key {
@@ -22,13 +25,31 @@ func relations(ref ScheduleRef, s *job.ScheduleSpec) map[string]bool {
 	add := func(kind byte, name string) {
 		rows[string(key{}.relation(kind, ref.Namespace, name).name(ref.Name))] = true
 	}
-	switch {
-	case s == nil:
+	if s == nil {
 		return nil
-	case s.Event != nil:
+	}
+	if s.Event != nil {
 		add(relEvent, s.Event.Name)
 	}
+	if s.Job != "" {
+		add(relFiresJob, s.Job)
+	}
+	if s.Workflow != "" {
+		add(relFiresWorkflow, s.Workflow)
+	}
 	return rows
+}
+
+// firedBy refuses that what a schedule fires is deleted: at its next time there would
+// be nothing to fire.
+func (a *apply) firedBy(kind byte, what, namespace, name string) *job.Error {
+	prefix := key{}.relation(kind, namespace, name)
+	var err *job.Error
+	a.tx.Ascend(prefix, prefixEnd(prefix), func(k, _ []byte) bool {
+		err = job.Conflict(what, "is fired by the schedule "+strconv.Quote(string(k[len(prefix):len(k)-1])), name)
+		return false
+	})
+	return err
 }
 
 // relate moves a schedule's rows of tableRelations from what it was to what it is;

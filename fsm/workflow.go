@@ -214,6 +214,9 @@ func (a *apply) deleteWorkflow(c *DeleteWorkflow) Result {
 	if !ok || w.Deleted {
 		return rejected(job.NotFound("workflow", c.Name))
 	}
+	if err := a.firedBy(relFiresWorkflow, "workflow", c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
 	a.moveWorkflowJobs(w, a.graph(w.Namespace, w.Name, w.Version).jobs, nil)
 	w.Deleted = true
 	for _, v := range a.workflowVersions(w) {
