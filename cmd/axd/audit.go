@@ -58,7 +58,7 @@ the request come from. Records are kept for 90 days, at most 200,000 of them.`,
 			now := time.Now()
 			t.row("TIME", "ACTOR", "VERB", "KIND", "NAMESPACE", "OBJECT", "DETAIL")
 			for _, r := range list.Records {
-				t.row(clock(&r.At, now), cut(cmp.Or(r.Actor, r.Address), 30), r.Verb, r.Kind, r.Namespace,
+				t.wrapped(26, clock(&r.At, now), cut(cmp.Or(r.Actor, r.Address), 30), r.Verb, r.Kind, r.Namespace,
 					cut(strings.Join(r.Names, ","), 40), cut(r.Detail, 50))
 			}
 		})

@@ -42,13 +42,20 @@ be sent again: for 24 hours that is the same event, and fires nothing.`,
 			return err
 		}
 		return c.output.print(cmd.OutOrStdout(), e, func(t *table) {
-			what := "fired " + strconv.Itoa(e.Fired)
-			if e.Deduplicated {
-				what = "had been sent before"
-			}
-			t.row(e.ID, what)
+			t.row(e.ID, sentAs(&e))
 		})
 	})
+}
+
+func sentAs(e *client.Event) string {
+	what := "fired " + strconv.Itoa(e.Fired)
+	switch {
+	case e.Deduplicated:
+		return "had been sent before"
+	case e.GoesOn: // filters are judged after the answer
+		return what + " so far, asks further schedules"
+	}
+	return what
 }
 
 func newEventList() *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -79,8 +80,11 @@ func (t *table) row(cells ...string) {
 
 // wrapped writes a row whose last cell may be long: it goes on below itself.
 func (t *table) wrapped(width int, cells ...string) {
+	for i, c := range cells {
+		cells[i] = printable(cmp.Or(c, "-"))
+	}
 	last := len(cells) - 1
-	for i, part := range words(printable(cells[last]), width) {
+	for i, part := range words(cells[last], width) {
 		if i > 0 {
 			clear(cells)
 		}

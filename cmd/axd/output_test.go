@@ -18,7 +18,7 @@ func TestLongTextsAreWrapped(t *testing.T) {
 	tb := newTable(&buf)
 	tb.row("ALERT", "TEXT")
 	tb.wrapped(20, "disk_low/s2", "only 7.0 % of the disk is free; below 5 % new tasks are refused")
-	tb.wrapped(20, "clock/s1", "off")
+	tb.wrapped(20, "clock\x1b/s1", "")
 	if err := tb.flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ disk_low/s2  only 7.0 % of the
              disk is free; below
              5 % new tasks are
              refused
-clock/s1     off
+clock /s1    -
 `
 	if buf.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", buf.String(), want)

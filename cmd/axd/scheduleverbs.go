@@ -272,7 +272,7 @@ func newScheduleFires() *cobra.Command {
 		Use: "fires NAME", Short: "List what became of a schedule's times, the newest first", Args: exactlyOne("NAME"),
 		Long: `List what became of a schedule's times, the newest first. PLANNED is the wall
 time in the schedule's zone, AT the same instant in yours. Times that had the
-same fate are one row with their number.`,
+same fate are one row, with their number and the last of them.`,
 		Example: `  axd schedule fires nightly --verdict missed --from 2026-03-01T00:00:00Z`,
 	}
 	cmd.Flags().StringVar(&f.Verdict, "verdict", "", "only those that are queued, fired, merged, skipped or missed")
@@ -287,13 +287,20 @@ same fate are one row with their number.`,
 		}
 		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
-			now := time.Now()
-			t.row("PLANNED", "AT", "BY", "VERDICT", "TIMES", "LATE", "MADE", "WHY")
-			for _, x := range list.Fires {
-				t.row(spaced(x.Wall), clock(&x.Nominal, now), x.Origin, x.Verdict, timesOf(x), lateOf(x), madeBy(x), cut(whyOf(x), 40))
-			}
+			firesTable(t, list.Fires, time.Now())
 		})
 	})
+}
+
+func firesTable(t *table, fires []client.Fire, now time.Time) {
+	t.row("PLANNED", "AT", "BY", "VERDICT", "TIMES", "LATE", "MADE", "WHY")
+	for _, x := range fires {
+		at := clock(&x.Nominal, now)
+		if l := x.Nominal.Local(); at == l.Format(time.DateTime) {
+			at = l.Format("01-02 15:04:05") // the year is that of PLANNED
+		}
+		t.wrapped(16, spaced(x.Wall), at, x.Origin, x.Verdict, timesOf(x), lateOf(x), madeBy(x), whyOf(x))
+	}
 }
 
 func timesOf(f client.Fire) string {
@@ -314,13 +321,27 @@ func lateOf(f client.Fire) string {
 }
 
 func whyOf(f client.Fire) string {
+	why := f.Why
 	switch {
 	case f.Error != "":
-		return f.Error
+		why = cut(f.Error, 80)
 	case f.Into != nil:
-		return f.Why + ": " + f.Into.Local().Format("2006-01-02 15:04:05")
+		why += ": " + beside(*f.Into, f.Nominal)
+	case f.Origin == "backfill": // its id would break the table
 	case f.Why == "" && f.Actor != "":
-		return "by " + f.Actor
+		why = "by " + cut(f.Actor, 15)
 	}
-	return f.Why
+	if f.Until != nil {
+		why += ", last " + beside(*f.Until, f.Nominal)
+	}
+	return why
+}
+
+// beside writes a time next to another, with the date if that is another one.
+func beside(t, other time.Time) string {
+	t, other = t.Local(), other.Local()
+	if t.Year() == other.Year() && t.YearDay() == other.YearDay() {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
 }
