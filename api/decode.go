@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/axd-project/axd/job"
 )
@@ -127,7 +128,15 @@ func decodeValue(raw []byte, v reflect.Value, how reader) *job.Error {
 // decodeOwn lets a type read itself: from a string where it can, else from JSON.
 func decodeOwn(raw []byte, target any) *job.Error {
 	var err error
-	if u, ok := target.(encoding.TextUnmarshaler); ok && raw[0] == '"' {
+	if t, ok := target.(*time.Time); ok { // its own errors speak of Go
+		s, wrong := text(raw)
+		if wrong != nil {
+			return wrong
+		}
+		var ms int64
+		ms, err = job.ParseTime(s)
+		*t = time.UnixMilli(ms).UTC()
+	} else if u, ok := target.(encoding.TextUnmarshaler); ok && raw[0] == '"' {
 		s, wrong := text(raw)
 		if wrong != nil {
 			return wrong

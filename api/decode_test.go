@@ -77,6 +77,19 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+func TestDecodeRefusesTimes(t *testing.T) {
+	for body, rule := range map[string]string{
+		`{"from":1}`:           "must be a string, not a number",
+		`{"from":"yesterday"}`: "must be an RFC 3339 time with an offset",
+		`{"from":""}`:          "must be an RFC 3339 time with an offset",
+	} {
+		err := decode([]byte(body), new(client.BackfillRequest))
+		if err == nil || err.Code != job.CodeInvalid || err.Field != "from" || !strings.Contains(err.Rule, rule) {
+			t.Errorf("%s: %+v", body, err)
+		}
+	}
+}
+
 func TestDecodeTooManyEntries(t *testing.T) {
 	var in client.SubmitRequest
 	err := decode([]byte(`{"success_codes":[`+strings.Repeat("0,", maxElements)+`0]}`), &in)
