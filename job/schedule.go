@@ -167,12 +167,12 @@ const (
 	MaxJitter        = Duration(day)
 	MinEvery         = Duration(time.Second)
 	MaxUpstreams     = 32
-	MaxCalendarsOf   = 16       // calendars that a schedule names, in each of its lists
-	MaxFilter        = 4 << 10  // bytes of an event's filter
-	MaxCron          = 1 << 10  // bytes of a cron expression
-	maxTimezone      = 64       // bytes
-	maxRunBudget     = 1 << 31  // of max_runs
-	maxScheduleBytes = 64 << 10 // of params, together
+	MaxCalendarsOf   = 16        // calendars that a schedule names, in each of its lists
+	MaxFilter        = 4 << 10   // bytes of an event's filter
+	MaxCron          = 1 << 10   // bytes of a cron expression
+	maxTimezone      = 64        // bytes
+	maxRunBudget     = 1<<31 - 1 // of max_runs
+	maxScheduleBytes = 64 << 10  // of params, together
 )
 
 // OverlapOrDefault returns the rule for overlaps.
