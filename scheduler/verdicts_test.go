@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,9 +183,12 @@ func TestStepsFanOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		w := c.worker("w1", 100, 100*time.Millisecond)
+		var mu sync.Mutex // tasks end side by side
 		most := 0
 		w.returns = func(t *fsm.Task) string {
+			mu.Lock()
 			most = max(most, 100-w.free())
+			mu.Unlock()
 			r, release := c.Read()
 			defer release()
 			body, _ := fsm.BodyOf(r, t)
