@@ -107,3 +107,20 @@ func FuzzPlain(f *testing.F) {
 		}
 	})
 }
+
+// A command that this build doesn't know stops it also inside a By: were it refused
+// instead, a server that knows it would come to another state.
+func TestUnknownCommandInsideAByStops(t *testing.T) {
+	by, err := EncodeCommand(By{Actor: "ann", Command: []byte{0xfe, 0x80}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := EncodeEntry(Entry{At: scriptStart, Commands: [][]byte{by}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = NewMachine().Apply(newMemTx(), Meta{Index: 1, Term: 1}, entry)
+	if err == nil || !strings.Contains(err.Error(), "it needs a newer axd") {
+		t.Errorf("%v", err)
+	}
+}

@@ -108,7 +108,7 @@ func EncodeCommand(c Command) ([]byte, error) {
 }
 
 // known reports whether this build applies the command's code.
-func known(b []byte) bool { return len(b) > 0 && newCommand(Code(b[0])) != nil }
+func known(b []byte) bool { return newCommand(CodeOf(b)) != nil }
 
 // decodeCommand reads what EncodeCommand wrote. An unknown code is an error.
 func decodeCommand(c *codec, b []byte) (Command, error) {

@@ -118,7 +118,7 @@ func (m *Machine) apply(tx Tx, meta Meta, encoded []byte) ([]Result, []Event, er
 	}
 	for i, c := range entry.Commands {
 		if !known(c) {
-			return nil, nil, fmt.Errorf("command %d has the unknown code %x: it needs a newer axd", i, c[:min(len(c), 1)])
+			return nil, nil, fmt.Errorf("command %d has the unknown code %x: it needs a newer axd", i, byte(CodeOf(c)))
 		}
 	}
 	now, attested, ok := m.clock(&entry)
