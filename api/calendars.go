@@ -33,45 +33,26 @@ func calendarRoutes() []route {
 
 const shownUsers = 100 // schedules of a calendar
 
-// putCalendar creates a calendar or gives it a new version. The read-only fields
-// of the shape that GET answers are taken and left aside.
+// putCalendar creates a calendar or gives it a new version.
 func (a *api) putCalendar(r *request) error {
-	name := r.name("name")
-	if err := job.ValidateName("name", name); err != nil {
-		return err
-	}
 	var in client.Calendar
-	if err := decode(r.body, &in); err != nil {
+	name, err := r.readDefinition(&in, head{&in.Name, &in.Namespace, &in.FileSet})
+	if err != nil {
 		return err
-	}
-	switch {
-	case in.Name != "" && in.Name != name:
-		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
-	case in.FileSet != "" && job.ValidateName("file_set", in.FileSet) != nil:
-		return job.ValidateName("file_set", in.FileSet)
-	case in.Namespace != "" && in.Namespace != r.namespace:
-		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
 	}
 	if err := in.CalendarSpec.Validate(); err != nil {
 		return err
 	}
-	result, wrong := a.propose(r.ctx, fsm.PutCalendar{Namespace: r.namespace, Name: name, Spec: in.CalendarSpec, FileSet: in.FileSet})
-	if wrong != nil {
-		return wrong
-	}
-	status := http.StatusOK
-	if result.Changed && result.Version == 1 {
-		status = http.StatusCreated
-		r.Response().Header().Set("Location", r.Request().URL.RequestURI())
-	}
-	out := client.Calendar{Namespace: r.namespace, Name: name, CalendarSpec: in.CalendarSpec, Version: result.Version}
-	// The write is done: a read that fails now only costs the answer its times.
-	_ = a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
-		if c, ok := fsm.GetCalendar(v, r.namespace, name); ok && c.Version == result.Version {
+	out := client.Calendar{Namespace: r.namespace, Name: name, CalendarSpec: in.CalendarSpec}
+	put := fsm.PutCalendar{Namespace: r.namespace, Name: name, Spec: in.CalendarSpec, FileSet: in.FileSet}
+	status, err := a.storeDefinition(r, put, &out.Version, func(v fsm.Reader) {
+		if c, ok := fsm.GetCalendar(v, r.namespace, name); ok && c.Version == out.Version {
 			out = showCalendar(c)
 		}
-		return nil
 	})
+	if err != nil {
+		return err
+	}
 	return write(r, status, out)
 }
 

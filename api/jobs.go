@@ -8,46 +8,26 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// putJob creates a job or gives it a new version. The read-only fields of the
-// shape that GET answers are taken and left aside, so that a definition can be
-// read, edited and put back.
+// putJob creates a job or gives it a new version.
 func (a *api) putJob(r *request) error {
-	name := r.name("name")
-	if err := job.ValidateName("name", name); err != nil {
-		return err
-	}
 	var in client.Job
-	if err := decode(r.body, &in); err != nil {
+	name, err := r.readDefinition(&in, head{&in.Name, &in.Namespace, &in.FileSet})
+	if err != nil {
 		return err
-	}
-	switch {
-	case in.Name != "" && in.Name != name:
-		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
-	case in.FileSet != "" && job.ValidateName("file_set", in.FileSet) != nil:
-		return job.ValidateName("file_set", in.FileSet)
-	case in.Namespace != "" && in.Namespace != r.namespace:
-		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
 	}
 	if err := in.Spec.Validate(); err != nil {
 		return err
 	}
-	result, wrong := a.propose(r.ctx, fsm.PutJob{Namespace: r.namespace, Name: name, Spec: in.Spec, FileSet: in.FileSet})
-	if wrong != nil {
-		return wrong
-	}
-	status := http.StatusOK
-	if result.Changed && result.Version == 1 {
-		status = http.StatusCreated
-		r.Response().Header().Set("Location", r.Request().URL.RequestURI())
-	}
-	out := client.Job{Namespace: r.namespace, Name: name, Spec: in.Spec, Version: result.Version}
-	// The write is done: a read that fails now only costs the answer its times.
-	_ = a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
-		if j, ok := fsm.GetJob(v, r.namespace, name); ok && j.Version == result.Version {
+	out := client.Job{Namespace: r.namespace, Name: name, Spec: in.Spec}
+	put := fsm.PutJob{Namespace: r.namespace, Name: name, Spec: in.Spec, FileSet: in.FileSet}
+	status, err := a.storeDefinition(r, put, &out.Version, func(v fsm.Reader) {
+		if j, ok := fsm.GetJob(v, r.namespace, name); ok && j.Version == out.Version {
 			out = showJob(j)
 		}
-		return nil
 	})
+	if err != nil {
+		return err
+	}
 	return write(r, status, out)
 }
 

@@ -100,40 +100,24 @@ func idOrEmpty(id job.ID) string {
 }
 
 func (a *api) putSchedule(r *request) error {
-	ref := r.scheduleRef()
-	if err := job.ValidateName("name", ref.Name); err != nil {
-		return err
-	}
 	var in client.Schedule
-	if err := decode(r.body, &in); err != nil {
+	name, err := r.readDefinition(&in, head{&in.Name, &in.Namespace, &in.FileSet})
+	if err != nil {
 		return err
-	}
-	switch {
-	case in.Name != "" && in.Name != ref.Name:
-		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
-	case in.Namespace != "" && in.Namespace != r.namespace:
-		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
 	}
 	if err := a.checkSchedule(r, &in.ScheduleSpec); err != nil {
 		return err
 	}
-	result, wrong := a.propose(r.ctx, fsm.PutSchedule{Namespace: ref.Namespace, Name: ref.Name, Spec: in.ScheduleSpec, FileSet: in.FileSet})
-	if wrong != nil {
-		return wrong
-	}
-	status := http.StatusOK
-	if result.Changed && result.Version == 1 {
-		status = http.StatusCreated
-		r.Response().Header().Set("Location", r.Request().URL.RequestURI())
-	}
-	out := client.Schedule{Namespace: ref.Namespace, Name: ref.Name, ScheduleSpec: in.ScheduleSpec, Version: result.Version}
-	// The write is done: a read that fails now only costs the answer its status.
-	_ = a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
-		if s, st, ok := fsm.GetSchedule(v, ref); ok && s.Version == result.Version {
+	out := client.Schedule{Namespace: r.namespace, Name: name, ScheduleSpec: in.ScheduleSpec}
+	put := fsm.PutSchedule{Namespace: r.namespace, Name: name, Spec: in.ScheduleSpec, FileSet: in.FileSet}
+	status, err := a.storeDefinition(r, put, &out.Version, func(v fsm.Reader) {
+		if s, st, ok := fsm.GetSchedule(v, r.scheduleRef()); ok && s.Version == out.Version {
 			out = showSchedule(&s, &st)
 		}
-		return nil
 	})
+	if err != nil {
+		return err
+	}
 	return write(r, status, out)
 }
 

@@ -47,21 +47,10 @@ func workflowRoutes() []route {
 
 // putWorkflow creates a workflow or gives it a new version; see putJob.
 func (a *api) putWorkflow(r *request) error {
-	name := r.name("name")
-	if err := job.ValidateName("name", name); err != nil {
-		return err
-	}
 	var in client.Workflow
-	if err := decode(r.body, &in); err != nil {
+	name, err := r.readDefinition(&in, head{&in.Name, &in.Namespace, &in.FileSet})
+	if err != nil {
 		return err
-	}
-	switch {
-	case in.Name != "" && in.Name != name:
-		return job.Invalid("name", "must equal the name in the path, or be absent", in.Name)
-	case in.Namespace != "" && in.Namespace != r.namespace:
-		return job.Invalid("namespace", "must equal the parameter namespace, or be absent", in.Namespace)
-	case in.FileSet != "" && job.ValidateName("file_set", in.FileSet) != nil:
-		return job.ValidateName("file_set", in.FileSet)
 	}
 	if err := in.WorkflowSpec.Validate(); err != nil {
 		return err
@@ -69,23 +58,16 @@ func (a *api) putWorkflow(r *request) error {
 	if err := expression.CheckWorkflow(&in.WorkflowSpec); err != nil {
 		return err
 	}
-	result, wrong := a.propose(r.ctx, fsm.PutWorkflow{Namespace: r.namespace, Name: name, Spec: in.WorkflowSpec, FileSet: in.FileSet})
-	if wrong != nil {
-		return wrong
-	}
-	status := http.StatusOK
-	if result.Changed && result.Version == 1 {
-		status = http.StatusCreated
-		r.Response().Header().Set("Location", r.Request().URL.RequestURI())
-	}
-	out := client.Workflow{Namespace: r.namespace, Name: name, WorkflowSpec: in.WorkflowSpec, Version: result.Version}
-	// The write is done: a read that fails now only costs the answer its times.
-	_ = a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
-		if w, ok := fsm.GetWorkflow(v, r.namespace, name); ok && w.Version == result.Version {
+	out := client.Workflow{Namespace: r.namespace, Name: name, WorkflowSpec: in.WorkflowSpec}
+	put := fsm.PutWorkflow{Namespace: r.namespace, Name: name, Spec: in.WorkflowSpec, FileSet: in.FileSet}
+	status, err := a.storeDefinition(r, put, &out.Version, func(v fsm.Reader) {
+		if w, ok := fsm.GetWorkflow(v, r.namespace, name); ok && w.Version == out.Version {
 			out = showWorkflow(w)
 		}
-		return nil
 	})
+	if err != nil {
+		return err
+	}
 	out.Warnings = in.WorkflowSpec.Warnings()
 	return write(r, status, out)
 }
