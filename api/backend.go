@@ -22,6 +22,9 @@ type Backend interface {
 	Now() int64
 	// Cluster describes servers and leadership; Workers is left empty.
 	Cluster(ctx context.Context) (client.Cluster, error)
+	// LeaderAddress is host:port of the leader's API; empty where this server leads
+	// or can't tell.
+	LeaderAddress() string
 	// Liveness asks once what the leader and gossip know of the workers. Of each the
 	// answer tells whether it is alive, suspect, lost or, after an orderly stop,
 	// stopped; and when it was heard of last.

@@ -39,6 +39,8 @@ type oneNode struct {
 	serving error
 	noKey   bool
 
+	leaderAddress string
+
 	explained  Explained // by the leader
 	explainErr error
 
@@ -137,6 +139,8 @@ func (n *oneNode) Follow(ctx context.Context, _ fsm.TaskRef, send func(client.Lo
 func (n *oneNode) Explain(context.Context, fsm.TaskRef) (Explained, error) {
 	return n.explained, n.explainErr
 }
+
+func (n *oneNode) LeaderAddress() string { return n.leaderAddress }
 
 func (n *oneNode) Serving(context.Context) error { return n.serving }
 

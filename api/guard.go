@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
 )
 
@@ -116,6 +118,9 @@ const routeKey = "axd.route"
 func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
+		if leader := a.backend.LeaderAddress(); leader != "" {
+			c.Response().Header().Set(client.LeaderHeader, leader)
+		}
 		if err := next(c); err != nil {
 			c.Error(err) // answer now, so that the status is known below
 		}
@@ -126,8 +131,10 @@ func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		status := c.Response().Status
 		a.metrics.request(route, c.Request().Method, status, took)
-		a.log.Debug("request", "method", c.Request().Method, "path", c.Request().URL.Path, "route", route,
-			"status", status, "bytes", c.Response().Size, "took", took, "remote", c.RealIP())
+		if a.log.Enabled(c.Request().Context(), slog.LevelDebug) {
+			a.log.Debug("request", "method", c.Request().Method, "path", c.Request().URL.Path, "route", route,
+				"status", status, "bytes", c.Response().Size, "took", took, "remote", c.RealIP())
+		}
 		return nil
 	}
 }

@@ -44,6 +44,19 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+func TestTellsWhoLeads(t *testing.T) {
+	w := newWorld(t)
+	if rec := w.do("GET", "/v1/workers", ""); rec.Header().Get(client.LeaderHeader) != "" {
+		t.Errorf("a server that leads, or can't tell, names %q", rec.Header().Get(client.LeaderHeader))
+	}
+	w.leaderAddress = "10.0.0.2:7480"
+	for _, path := range []string{"/v1/workers", "/v1/tasks/none"} {
+		if got := w.do("GET", path, "").Header().Get(client.LeaderHeader); got != w.leaderAddress {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
 func TestWorkers(t *testing.T) {
 	w := newWorld(t)
 	a := w.assign(w.submitted(`{`+execTrue+`}`).ID, "w1")

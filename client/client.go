@@ -41,7 +41,8 @@ const (
 // Config tells a client where the cluster is.
 type Config struct {
 	// Addresses are host:port or http(s) URLs of servers; any server takes any
-	// request. Default: DefaultAddress. At most 32.
+	// request, and says who leads: the next one goes there, if it is among them.
+	// Default: DefaultAddress. At most 32.
 	Addresses []string
 	// Namespace is sent with every request. Default: "default".
 	Namespace string
@@ -69,7 +70,9 @@ type Client struct {
 	cfg  Config
 	base []*url.URL
 	http *http.Client
-	at   atomic.Uint32 // index of the server that answered last
+	at   atomic.Uint32 // index of the server that is asked next
+	// failed holds when each server last gave no answer, in Unix ms: 0 for never.
+	failed []atomic.Int64
 }
 
 // New checks the configuration. It opens no connection.
@@ -97,6 +100,7 @@ func New(cfg Config) (*Client, error) {
 		}
 		c.base = append(c.base, u)
 	}
+	c.failed = make([]atomic.Int64, len(c.base))
 	if c.http == nil {
 		c.http = &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -168,7 +172,7 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 		if !err.retryable(r.again) {
 			return err
 		}
-		c.at.CompareAndSwap(at, (at+1)%uint32(len(c.base))) //nolint:gosec // at most 32
+		c.leave(at)
 		wait := time.Duration(0)
 		if try%len(c.base) == 0 || err.Is(job.ErrOverloaded) {
 			// Callers that failed together must not return together.

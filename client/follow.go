@@ -43,7 +43,7 @@ func (c *Client) Follow(ctx context.Context, id string, fn func(LogChunk)) (Task
 	case ctx.Err() != nil:
 		return task, ended(ctx, err)
 	case err.retryable(true):
-		c.at.CompareAndSwap(at, (at+1)%uint32(len(c.base))) //nolint:gosec // at most 32
+		c.leave(at)
 	}
 	return task, err
 }

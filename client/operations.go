@@ -172,7 +172,7 @@ func (c *Client) anyServer(ctx context.Context, do func(context.Context, *url.UR
 		case !e.retryable(false):
 			return e
 		}
-		c.at.CompareAndSwap(at, (at+1)%uint32(len(c.base))) //nolint:gosec // at most 32
+		c.leave(at)
 		if try >= len(c.base) && time.Now().After(deadline) {
 			return e
 		}

@@ -54,6 +54,7 @@ func (c *Client) sendBody(ctx context.Context, base *url.URL, r request, body io
 	if err != nil {
 		return nil, transportError(base.Host, err)
 	}
+	c.heed(resp.Header.Get(LeaderHeader))
 	return resp, nil
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/axd-project/axd/api"
@@ -40,6 +41,23 @@ func (s *Server) Cluster(context.Context) (client.Cluster, error) {
 		out.Servers = append(out.Servers, c)
 	}
 	return out, nil
+}
+
+// LeaderAddress implements api.Backend. A leader that listens on all addresses
+// hasn't said which of them to use.
+func (s *Server) LeaderAddress() string {
+	name, _ := s.node.Leader()
+	if name == "" || name == s.cfg.Name {
+		return ""
+	}
+	m, ok := s.gossip.Member(cluster.RoleServer, name)
+	if !ok {
+		return ""
+	}
+	if at, err := netip.ParseAddrPort(m.HTTP); err != nil || at.Addr().IsUnspecified() {
+		return ""
+	}
+	return m.HTTP
 }
 
 // liveness puts gossip's opinion into the API's words.

@@ -35,7 +35,6 @@ func (b *benchFlags) flags(f *pflag.FlagSet) {
 	f.IntVar(&b.opts.Workers, "workers", 0, "worker `processes` (default 2; worker-failover 5, workflows 10)")
 	f.IntVar(&b.opts.Slots, "slots", 0, "attempts at one time, of each worker (default 1000; workflows 20)")
 	f.BoolVar(&b.opts.Spool, "spool", false, "let no-op workers keep results on disk, synced, until they are acknowledged")
-	f.BoolVar(&b.opts.ViaLeader, "via-leader", false, "send all requests to the leader (default: spread over the servers, which forward)")
 	f.BoolVar(&b.strict, "strict", false, "exit code 1 where a target is missed")
 }
 

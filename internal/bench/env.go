@@ -33,16 +33,13 @@ type Options struct {
 	Addr []string // API addresses of a running cluster; default: own servers are started
 	// Cluster is one whose servers the caller has started, and ends. Default: own
 	// servers are started, with the flags that the scenario wants.
-	Cluster *process.Cluster
-	Workers int  // no-op workers; default 2
-	Slots   int  // of each; default 1000
-	Spool   bool // workers keep results on disk until they are acknowledged
-	// ViaLeader sends all requests to the leader. Default: callers are spread
-	// over the servers, so that two of three requests are forwarded.
-	ViaLeader bool
-	Lead      time.Duration // from a submission to the first due time, at least; default 4s
-	Settle    time.Duration // for what a start or a load leaves to the background; default 5s
-	Progress  io.Writer     // for people
+	Cluster  *process.Cluster
+	Workers  int           // no-op workers; default 2
+	Slots    int           // of each; default 1000
+	Spool    bool          // workers keep results on disk until they are acknowledged
+	Lead     time.Duration // from a submission to the first due time, at least; default 4s
+	Settle   time.Duration // for what a start or a load leaves to the background; default 5s
+	Progress io.Writer     // for people
 }
 
 const (
@@ -201,8 +198,7 @@ func (e *env) useServers(c *process.Cluster) {
 	e.cluster, e.addr, e.join = c, c.HTTP(), c.Join()
 }
 
-// findServers orders the addresses as the load uses them, and learns where a
-// running cluster gossips.
+// findServers learns where a running cluster gossips.
 func (e *env) findServers(ctx context.Context) error {
 	got, err := e.admin.Cluster(ctx)
 	if err != nil {
@@ -212,9 +208,6 @@ func (e *env) findServers(ctx context.Context) error {
 	for _, s := range got.Servers {
 		if s.Gossip != "" {
 			gossip = append(gossip, s.Gossip)
-		}
-		if s.Leader && e.opts.ViaLeader {
-			e.addr = []string{s.HTTP}
 		}
 	}
 	if e.join == "" {
@@ -293,7 +286,6 @@ func (e *env) settings(n needs) string {
 		{n.noop && e.opts.Workers != cmp.Or(n.workers, defaultWorkers), "--workers " + strconv.Itoa(e.opts.Workers)},
 		{n.noop && e.opts.Slots != cmp.Or(n.slots, defaultSlots), "--slots " + strconv.Itoa(e.opts.Slots)},
 		{n.noop && e.opts.Spool, "--spool"},
-		{e.opts.ViaLeader, "--via-leader"},
 		{len(e.opts.Addr) > 0, "--addr " + strings.Join(e.opts.Addr, ",")},
 	} {
 		if s.differs {

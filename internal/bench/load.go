@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,11 +75,15 @@ func after(r client.SubmitRequest, d time.Duration) client.SubmitRequest {
 // clients makes clients, each of which prefers another server than the one
 // before; the caller closes them.
 func (e *env) clients(n int, retry time.Duration) ([]*client.Client, error) {
+	return e.clientsOver(n, retry, func() *http.Client { return nil })
+}
+
+func (e *env) clientsOver(n int, retry time.Duration, carrier func() *http.Client) ([]*client.Client, error) {
 	var out []*client.Client
 	for i := range n {
 		at := i % len(e.addr)
 		c, err := client.New(client.Config{
-			Addresses: append(append([]string{}, e.addr[at:]...), e.addr[:at]...), RetryTime: retry,
+			Addresses: append(append([]string{}, e.addr[at:]...), e.addr[:at]...), RetryTime: retry, HTTPClient: carrier(),
 		})
 		if err != nil {
 			return nil, err
@@ -98,7 +103,7 @@ func closeAll(clients []*client.Client) {
 // waiting for its answer before its next call, and returns how long the calls
 // took.
 func (p *phase) flood(ctx context.Context, batch, callers int, task func(n int) client.SubmitRequest) (samples, error) {
-	clients, err := p.e.clients(callers, retryTime)
+	clients, err := p.e.clientsOver(callers, retryTime, func() *http.Client { return &http.Client{Transport: newWire()} })
 	if err != nil {
 		return nil, err
 	}
