@@ -50,7 +50,7 @@ Raft and gossip take the two ports after that of --http.`,
 	f.IntVar(&d.slots, "slots", 0, "attempts at one time (default: twice the CPUs)")
 	d.log.flags(cmd, "warn")
 	cmd.RunE = daemon(func(ctx context.Context, hurry <-chan struct{}) error {
-		tuneMemory()
+		defer keepMemory(ctx)()
 		timeslice.Shorten()
 		return d.run(ctx, hurry, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	})

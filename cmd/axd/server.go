@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -46,7 +45,7 @@ differs from the others'; 75: a newer build is needed; 76, 77: restart it;
 	flags := serverFlags{cfg: &cfg}
 	flags.add(cmd)
 	cmd.RunE = daemon(func(ctx context.Context, _ <-chan struct{}) error {
-		tuneMemory()
+		defer keepMemory(ctx)()
 		timeslice.Shorten()
 		if err := flags.complete(); err != nil {
 			return err
@@ -143,20 +142,3 @@ func prefixes(flag string, texts []string) ([]netip.Prefix, error) {
 }
 
 const maxSnapshotMiB = 1024 // a restart replays so much of the log
-
-// A server's live heap is small beside the garbage of a busy one, so that collecting
-// seldom costs little memory and saves a fifth of the processor time; the state
-// store's cache and memtables count as live, and the limit keeps their double from
-// being waited for.
-const (
-	serverGC     = 200       // percent, as GOGC
-	serverMemory = 160 << 20 // bytes, as GOMEMLIMIT: where collecting gets more frequent
-)
-
-// tuneMemory sets the collector unless the operator did.
-func tuneMemory() {
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(serverGC)
-		debug.SetMemoryLimit(serverMemory)
-	}
-}
