@@ -19,7 +19,7 @@ func (c *Client) heed(leader string) {
 	}
 	for i, u := range c.base {
 		if u.Host == leader && time.Now().UnixMilli()-c.failed[i].Load() >= shunTime.Milliseconds() {
-			c.at.Store(uint32(i)) //nolint:gosec // at most 32
+			c.at.Store(uint32(i))
 			return
 		}
 	}
