@@ -120,6 +120,11 @@ func TestLeadershipLeavesAProcessWhoseClockIsWrong(t *testing.T) {
 	c.until(ctx, "alerts", func(client.Cluster) bool {
 		return c.alerted(ctx, "clock_skew", first.Name()) && c.alerted(ctx, "clock_step", first.Name())
 	})
+	// Two wrong clocks of three would be a majority.
+	c.turn(first, "wall 0s\n")
+	c.until(ctx, "agree on the first leader's clock again", func(client.Cluster) bool {
+		return !c.alerted(ctx, "clock_skew", first.Name())
+	})
 	second, err := c.AwaitLeader(ctx)
 	if err != nil {
 		t.Fatal(err)
