@@ -54,8 +54,13 @@ ifeq ($(PKG),./...)
 endif
 
 .PHONY: sim
-sim: ## live through random faults in virtual time, for 40 s (AXD_SIM_SEED=7 for one plan, AXD_SIM_SEEDS=100 for so many)
-	go test -count=1 ./chaos -run '^TestSimulation$$' -v
+sim: ## live through random faults for 20 virtual hours (AXD_SIM_HOURS), or AXD_SIM_SEED=7 for one plan, AXD_SIM_SEEDS=100 for so many
+	AXD_SIM_HOURS=$(or $(AXD_SIM_HOURS),20) go test -count=1 -timeout 0 ./chaos -run '^TestSimulation$$' -v
+
+.PHONY: sim-matrix
+sim-matrix: ## live through plans of each kind of fault alone: AXD_SIM_MATRIX of each (3), AXD_SIM_TIME at most (20m)
+	AXD_SIM_MATRIX=$(or $(AXD_SIM_MATRIX),3) AXD_SIM_TIME=$(or $(AXD_SIM_TIME),20m) AXD_SIM_ONWARD=1 \
+		go test -count=1 -timeout 0 ./chaos -run '^TestFaultMatrix$$' -v
 
 .PHONY: check
 check: fmt-check vet lint build cross test ## all that CI runs

@@ -30,6 +30,10 @@ type Cluster struct {
 
 	mu       sync.Mutex
 	problems []string // that happened on the way
+	events   []Event
+	ended    int    // processes that ended themselves
+	lines    []line // the last ones that processes logged
+	logged   int    // lines in all
 	streams  uint64
 }
 
@@ -37,15 +41,15 @@ type Cluster struct {
 // runs yet.
 func NewCluster(seed uint64, servers, workers int, log slog.Handler) *Cluster {
 	c := &Cluster{seed: seed, began: time.Now(), Ledger: &Ledger{}}
-	c.log = slog.New(&problemHandler{Handler: log, c: c})
+	c.log = slog.New(&recorder{next: log, c: c})
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.Net = NewNetwork(c.rand())
-	c.Gossip = NewGossip(c.Net)
+	c.Gossip = NewGossip(c.Net, c.rand())
 	for i := range servers {
 		c.Servers = append(c.Servers, &Server{Name: fmt.Sprintf("s%d", i+1), c: c, disk: NewDisk(), rng: c.rand()})
 	}
 	for i := range workers {
-		c.Workers = append(c.Workers, &Worker{Name: fmt.Sprintf("w%d", i+1), c: c})
+		c.Workers = append(c.Workers, newWorker(c, fmt.Sprintf("w%d", i+1)))
 	}
 	c.tasks.Go(func() { c.Gossip.Run(c.ctx) })
 	return c
@@ -66,6 +70,7 @@ func (c *Cluster) Problem(format string, args ...any) {
 	text := fmt.Sprintf("%8.3fs ", c.Age().Seconds()) + fmt.Sprintf(format, args...)
 	if !slices.Contains(c.problems, text) && len(c.problems) < maxViolations {
 		c.problems = append(c.problems, text)
+		c.events = append(c.events, Event{c.Age(), "PROBLEM: " + fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -170,42 +175,4 @@ func (c *Cluster) hosts() (servers, workers []string) {
 		workers = append(workers, w.Name)
 	}
 	return servers, workers
-}
-
-// problemHandler passes log lines on, and takes those that say that the cluster
-// is broken for problems.
-type problemHandler struct {
-	slog.Handler
-	c *Cluster
-}
-
-// Enabled implements slog.Handler.
-func (h *problemHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelError || h.Handler.Enabled(ctx, l)
-}
-
-// Handle implements slog.Handler.
-func (h *problemHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelError && !expectedError(r.Message) {
-		text := r.Message
-		r.Attrs(func(a slog.Attr) bool {
-			text += " " + a.String()
-			return true
-		})
-		h.c.Problem("a process logged an error: %s", text)
-	}
-	if !h.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-// WithAttrs implements slog.Handler.
-func (h *problemHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &problemHandler{Handler: h.Handler.WithAttrs(attrs), c: h.c}
-}
-
-// WithGroup implements slog.Handler.
-func (h *problemHandler) WithGroup(name string) slog.Handler {
-	return &problemHandler{Handler: h.Handler.WithGroup(name), c: h.c}
 }

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/hashicorp/raft"
 
 	"github.com/axd-project/axd/raftnode"
@@ -25,10 +25,16 @@ type Disk struct {
 
 // NewDisk returns an empty disk.
 func NewDisk() *Disk {
-	return &Disk{
-		fs:  &fileSystem{FS: vfs.NewCrashableMem()},
-		log: &raftLog{entries: map[uint64]*raft.Log{}, values: map[string][]byte{}, history: map[uint64]*raft.Log{}},
-	}
+	return newDisk(vfs.NewCrashableMem(), &raftLog{
+		entries: map[uint64]*raft.Log{}, values: map[string][]byte{}, history: map[uint64]*raft.Log{},
+	})
+}
+
+func newDisk(mem *vfs.MemFS, log *raftLog) *Disk {
+	log.gone = make(chan struct{})
+	fs := &fileSystem{mem: mem}
+	fs.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(fs.meet))
+	return &Disk{fs: fs, log: log}
 }
 
 // FS is the file system.
@@ -56,7 +62,9 @@ func (d *Disk) Slowed() int {
 // directory entry is kept with a chance of keep percent; the log's write in
 // flight is there or not, as a whole, since it is one transaction.
 func (d *Disk) Crash(rng *rand.Rand, keep int) *Disk {
-	return &Disk{fs: d.fs.crash(rng, keep), log: d.log.crash(rng)}
+	next := newDisk(d.fs.crash(rng, keep), d.log.crash(rng))
+	d.Fail(nil, nil) // or what is left of the process would try for ever
+	return next
 }
 
 // History returns the log's entries with those that a snapshot has replaced.
@@ -69,8 +77,14 @@ func (d *Disk) History() map[uint64]*raft.Log {
 // fileSystem keeps Pebble's memory file system from being copied while it links:
 // there it takes a read lock twice, and a copy in between would wait for ever.
 type fileSystem struct {
-	vfs.FS
+	vfs.FS  // over mem, with its faults
+	mem     *vfs.MemFS
 	linking sync.RWMutex
+
+	mu     sync.Mutex
+	fault  error          // of each write; nil: none
+	failed int            // writes by fault
+	onFile func(p string) // told of each file that is created; nil: nobody
 }
 
 // Link implements vfs.FS.
@@ -83,14 +97,10 @@ func (f *fileSystem) Link(from, to string) error {
 // Unwrap implements vfs.FS.
 func (f *fileSystem) Unwrap() vfs.FS { return f.FS }
 
-func (f *fileSystem) crash(rng *rand.Rand, keep int) *fileSystem {
+func (f *fileSystem) crash(rng *rand.Rand, keep int) *vfs.MemFS {
 	f.linking.Lock()
 	defer f.linking.Unlock()
-	mem, ok := f.FS.(*vfs.MemFS)
-	if !ok {
-		panic(fmt.Sprintf("a disk over %T", f.FS)) // NewDisk makes no other
-	}
-	return &fileSystem{FS: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: rng})}
+	return f.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: rng})
 }
 
 // syncTime is what a write to the log takes without faults.
@@ -110,6 +120,12 @@ type raftLog struct {
 	started int
 	each    time.Duration
 	slowed  int
+	fault   error         // of each write; nil: none
+	failed  int           // writes by fault
+	stall   chan struct{} // writes wait until it is closed; nil: they don't
+	stalled int           // writes that waited so
+	gone    chan struct{} // closed by a crash: nobody waits for what was written before
+	dead    bool
 }
 
 // markIndex is where the record of the log's end lies, behind all entries.
@@ -129,11 +145,25 @@ func (l *raftLog) write(apply func(*raftLog)) error {
 	if each > 0 {
 		l.slowed++
 	}
+	stall, fault := l.stall, l.fault
+	if stall != nil {
+		l.stalled++
+	}
 	l.mu.Unlock()
 	time.Sleep(syncTime + each)
+	if stall != nil {
+		select {
+		case <-stall:
+		case <-l.gone:
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.flight, id)
+	if fault != nil {
+		l.failed++
+		return fault
+	}
 	apply(l)
 	return nil
 }
@@ -141,6 +171,10 @@ func (l *raftLog) write(apply func(*raftLog)) error {
 func (l *raftLog) crash(rng *rand.Rand) *raftLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.dead {
+		l.dead = true
+		close(l.gone)
+	}
 	c := &raftLog{
 		entries: maps.Clone(l.entries), first: l.first, last: l.last, mark: l.mark, values: maps.Clone(l.values),
 		history: maps.Clone(l.history),

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,10 @@ type Gossip struct {
 
 	mu      sync.Mutex
 	members []*Member // that run
+	rng     *rand.Rand
+	cuts    map[linkKey]int // pairs between which nothing comes through, whatever the network does
+	loss    float64         // chance that a member does not hear another one in a round
+	dropped int             // by cuts and loss
 }
 
 // Member is one process's membership; it implements server.Membership.
@@ -44,7 +49,32 @@ type sighting struct {
 }
 
 // NewGossip returns an empty membership over a network; Run moves it.
-func NewGossip(n *Network) *Gossip { return &Gossip{net: n} }
+func NewGossip(n *Network, rng *rand.Rand) *Gossip {
+	return &Gossip{net: n, rng: rng, cuts: map[linkKey]int{}}
+}
+
+// Cut keeps gossip alone from getting from one host to another, in both directions
+// if both are cut, until the same number of Heal calls.
+func (g *Gossip) Cut(from, to string) { g.alter(func() { g.cuts[linkKey{from, to}]++ }) }
+
+// Heal takes back one Cut.
+func (g *Gossip) Heal(from, to string) { g.alter(func() { g.cuts[linkKey{from, to}]-- }) }
+
+// Mute has members not hear each other with a chance each round; 0 ends it.
+func (g *Gossip) Mute(chance float64) { g.alter(func() { g.loss = chance }) }
+
+func (g *Gossip) alter(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+}
+
+// Dropped counts what cuts and losses have kept back.
+func (g *Gossip) Dropped() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dropped
+}
 
 // Run lets members hear of each other until ctx ends.
 func (g *Gossip) Run(ctx context.Context) {
@@ -77,17 +107,30 @@ func (g *Gossip) Lose(m *Member) {
 func (g *Gossip) round() {
 	for _, a := range g.members {
 		for _, b := range g.members {
-			if a != b && g.reaches(a, b) {
-				a.hear(b)
+			if a == b || !g.reaches(a, b) {
+				continue
 			}
+			if g.loss > 0 && g.rng.Float64() < g.loss {
+				g.dropped++
+				continue
+			}
+			a.hear(b)
 		}
 	}
 }
 
 func (g *Gossip) reaches(a, b *Member) bool {
-	return g.net.Connected(a.host, b.host) || slices.ContainsFunc(g.members, func(via *Member) bool {
-		return g.net.Connected(a.host, via.host) && g.net.Connected(via.host, b.host)
+	return g.connected(a.host, b.host) || slices.ContainsFunc(g.members, func(via *Member) bool {
+		return g.connected(a.host, via.host) && g.connected(via.host, b.host)
 	})
+}
+
+func (g *Gossip) connected(a, b string) bool {
+	if g.cuts[linkKey{a, b}]+g.cuts[linkKey{b, a}] > 0 {
+		g.dropped++
+		return false
+	}
+	return g.net.Connected(a, b)
 }
 
 func memberKey(role cluster.Role, name string) string { return string(role) + " " + name }

@@ -37,13 +37,15 @@ type linkKey struct{ from, to string }
 
 // link is one direction between two hosts.
 type link struct {
-	cuts   int // how many faults hold it
-	delay  time.Duration
-	jitter time.Duration
-	resets float64 // chance of a reset per write
+	cuts    int // how many faults hold it
+	refused int // how many faults reset what comes over it
+	delay   time.Duration
+	jitter  time.Duration
+	resets  float64 // chance of a reset per write
+	loss    float64 // chance per write that it is sent again, some time later
 
 	// What the faults did.
-	held, slowed, reset int
+	held, slowed, reset, lost int
 }
 
 // NewNetwork returns a network whose links deliver after latency to twice that.
@@ -102,6 +104,29 @@ func (n *Network) Break(from, to string, chance float64) {
 	n.alter(from, to, func(l *link) { l.resets = chance })
 }
 
+// Refuse resets all connections over a direction, and those that are tried until
+// the same number of Admit calls.
+func (n *Network) Refuse(from, to string) {
+	n.alter(from, to, func(l *link) {
+		l.refused++
+		for c := range n.conns {
+			if c.local.host == from && c.remote.host == to || c.local.host == to && c.remote.host == from {
+				l.reset++
+				c.reset()
+			}
+		}
+	})
+}
+
+// Admit takes back one Refuse.
+func (n *Network) Admit(from, to string) { n.alter(from, to, func(l *link) { l.refused-- }) }
+
+// Lose has each write to a direction lost with a chance: as with TCP it arrives all
+// the same, after one or more time-outs of the sender; 0 ends it.
+func (n *Network) Lose(from, to string, chance float64) {
+	n.alter(from, to, func(l *link) { l.loss = chance })
+}
+
 func (n *Network) alter(from, to string, change func(*link)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,15 +139,17 @@ func (n *Network) Acted(from, to string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.link(from, to)
-	return l.held + l.slowed + l.reset
+	return l.held + l.slowed + l.reset + l.lost
 }
 
 // Connected reports whether two hosts hear each other and both are up.
 func (n *Network) Connected(a, b string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.ports[a] != nil && n.ports[b] != nil && n.link(a, b).cuts == 0 && n.link(b, a).cuts == 0
+	return n.ports[a] != nil && n.ports[b] != nil && n.link(a, b).open() && n.link(b, a).open()
 }
+
+func (l *link) open() bool { return l.cuts == 0 && l.refused == 0 }
 
 // Port is one process's way to the network; it ends with the process.
 type Port struct {
@@ -253,8 +280,18 @@ func (n *Network) delay(l *link) time.Duration {
 	if l.delay > 0 {
 		l.slowed++
 	}
+	for again := resendTime; l.loss > 0 && n.rng.Float64() < l.loss; again = min(2*again, resendMost) {
+		l.lost++
+		d += again
+	}
 	return d
 }
+
+// How long TCP waits until it sends again what was lost.
+const (
+	resendTime = 200 * time.Millisecond
+	resendMost = 5 * time.Second
+)
 
 // connect makes a connection if the way is free; a nil error with no connection
 // means to wait for a change.
@@ -269,6 +306,10 @@ func (p *Port) connect(host, number string) (*conn, <-chan struct{}, error) {
 	if there.cuts > 0 || back.cuts > 0 || n.dark[host] {
 		there.held++
 		return nil, n.changed, nil
+	}
+	if there.refused > 0 || back.refused > 0 {
+		there.reset++
+		return nil, nil, syscall.ECONNREFUSED
 	}
 	to := n.ports[host]
 	if to == nil {

@@ -7,7 +7,7 @@ import (
 
 func TestPlanFollowsFromItsSeed(t *testing.T) {
 	seen := map[Kind]bool{}
-	for seed := range uint64(50) {
+	for seed := range uint64(100) {
 		p := NewPlan(seed, 2*time.Minute)
 		if p.String() != NewPlan(seed, 2*time.Minute).String() {
 			t.Fatalf("seed %d gives two plans", seed)
@@ -24,7 +24,7 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 			t.Errorf("seed %d has %d faults only", seed, len(p.Faults))
 		}
 	}
-	for _, k := range kinds {
+	for _, k := range Kinds() {
 		if !seen[k] {
 			t.Errorf("no plan has %s", k)
 		}

@@ -9,4 +9,6 @@ import "time"
 const (
 	simBudget = 10 * time.Second
 	simLength = 30 * time.Second
+
+	longPlans = false // besides the short ones
 )

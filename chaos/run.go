@@ -20,8 +20,9 @@ const (
 	agreeLimit  = 30 * time.Second // for all servers to have the same entries
 	lookAgain   = 200 * time.Millisecond
 
-	// ackedPerMinute is what a run must reach at least to have tested anything.
-	ackedPerMinute = 60
+	// leastAnswered is the share of the calls which callers would make if none took
+	// time that must succeed at least, or the run has tested nothing.
+	leastAnswered = 0.1
 )
 
 // Report is what came of a run.
@@ -35,6 +36,10 @@ type Report struct {
 	Attempts   int
 	Entries    uint64 // of the log
 	Faults     map[Kind]int
+	Effects    map[Kind]int // what they did in all, each kind in its own measure
+	Ended      int          // processes that ended themselves
+	Events     []Event
+	Log        []string // the last lines, where something is wrong
 }
 
 // String sums the report up in a line.
@@ -67,6 +72,10 @@ func Run(p Plan, log slog.Handler) Report {
 		c.Problem("%v", err)
 	}
 	r.Violations = append(r.Violations, c.Problems()...)
+	r.Events, r.Ended = c.Events(), c.ended
+	if len(r.Violations) > 0 {
+		r.Log = c.Log()
+	}
 	return r
 }
 
@@ -82,6 +91,7 @@ func (c *Cluster) live(p Plan, r *Report) error {
 	if err != nil {
 		return err
 	}
+	l.think = p.Think
 	defer l.close()
 	if err := l.defineJobs(c.ctx); err != nil {
 		return err
@@ -89,27 +99,36 @@ func (c *Cluster) live(p Plan, r *Report) error {
 	if err := l.defineFlows(c.ctx); err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(c.ctx, p.Length)
-	defer stop()
-	calling := make(chan struct{})
-	go func() {
-		defer close(calling)
-		l.run(ctx)
-	}()
-	i := &injector{c: c, rng: c.rand(), operator: l.clients[0], acted: map[Kind]int{}}
-	i.play(p)
-	<-calling
-	r.Faults = i.summary()
+	c.trouble(l, p, r)
 	healed := time.Now()
 	err = errors.Join(l.probe(), c.settle(), c.agree())
 	r.Settled = time.Since(healed)
 	h, dumpErr := c.history()
 	r.count(h)
 	r.Violations = Check(h, Limits{Skew: maxOffset + 100*time.Millisecond})
-	if least := int(p.Length.Minutes() * ackedPerMinute); r.Answered < least {
+	if least := int(leastAnswered * float64(p.Callers) * float64(p.Length) / float64(p.Think)); r.Answered < least {
 		err = errors.Join(err, fmt.Errorf("only %d calls succeeded, a run needs %d", r.Answered, least))
 	}
 	return errors.Join(err, dumpErr)
+}
+
+// trouble has callers call and faults happen, for as long as the plan says and until
+// the last fault has ended.
+func (c *Cluster) trouble(l *load, p Plan, r *Report) {
+	ctx, stop := context.WithCancel(c.ctx)
+	defer stop()
+	calling := make(chan struct{})
+	go func() {
+		defer close(calling)
+		l.run(ctx)
+	}()
+	i := newInjector(c, l.clients[0], p)
+	end := time.Now().Add(p.Length)
+	i.play(p)
+	pause(c.ctx, time.Until(end))
+	stop()
+	<-calling
+	r.Faults, r.Effects = i.summary()
 }
 
 func (r *Report) count(h History) {

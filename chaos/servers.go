@@ -25,8 +25,12 @@ type Server struct {
 	mu     sync.Mutex
 	disk   *Disk
 	offset time.Duration // of the wall clock from true time
+	rate   float64       // at which the offset grows besides: 0, or -1 for a clock that stands still
+	since  time.Time     // of rate
 	reads  int           // of the wall clock
 	life   *serverLife   // nil while down
+	fate   int           // the exit code with which a fault will end the process; 0: with none
+	met    bool          // it has
 }
 
 // serverLife is one process of a server.
@@ -39,15 +43,17 @@ type serverLife struct {
 	done   chan struct{} // closed when nothing of the process is left
 	err    error         // of Run, once done
 	gone   bool          // crashed; guarded by s.mu
+	ending bool          // exit was called; ditto
 }
 
 const (
-	snapshotBytes = 48 << 10 // small, so that snapshots and their installs happen often
+	snapshotBytes = 96 << 10 // small, so that snapshots and their installs happen often
 	trailingBytes = 12 << 10
 	restartPause  = time.Second // of a server that ended itself
 )
 
-// Start runs a new process on what the disk holds.
+// Start runs a new process on what the disk holds. Its error has the exit code with
+// which the process would have ended.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	disk := s.disk
@@ -94,9 +100,13 @@ func (s *Server) Start() error {
 func (l *serverLife) ended(ctx context.Context) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if !l.gone && l.err != nil {
+	switch {
+	case l.gone:
+	case l.err != nil && l.s.fated(server.ExitCode(l.err)):
+		l.s.c.note("server %s ended: %v", l.s.Name, l.err)
+	case l.err != nil:
 		l.s.c.Problem("server %s ended: %v", l.s.Name, l.err)
-	} else if !l.gone && ctx.Err() == nil {
+	case ctx.Err() == nil:
 		l.s.c.Problem("server %s ended unasked", l.s.Name)
 	}
 	if l.s.life == l {
@@ -117,15 +127,53 @@ func expectedError(message string) bool {
 // exit stands in for the end of the process: it loses its network at once, and
 // another process starts soon.
 func (l *serverLife) exit(code int) {
-	if !slices.Contains(expectedExits, code) {
+	l.s.mu.Lock()
+	again := l.ending || l.gone
+	l.ending = true
+	fated := !again && l.s.fated(code)
+	l.s.mu.Unlock()
+	if again {
+		return // a process ends once
+	}
+	l.s.c.exited(l.s.Name, code)
+	if !fated && !slices.Contains(expectedExits, code) {
 		l.s.c.Problem("server %s ended itself with code %d", l.s.Name, code)
 	}
 	l.s.c.tasks.Go(func() {
-		if !l.s.crash(l, false) || !pause(l.s.c.ctx, restartPause) {
-			return
+		if !l.s.crash(l, false) || fated || !pause(l.s.c.ctx, restartPause) {
+			return // the fault starts it again
 		}
 		l.s.Restart()
 	})
+}
+
+// Doom says that the process is about to end with an exit code, and is not to be
+// started again; 0 takes it back.
+func (s *Server) Doom(code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fate, s.met = code, false
+}
+
+// Doomed reports whether the process has ended as Doom said.
+func (s *Server) Doomed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.met && s.life == nil
+}
+
+// fated reports whether a process was to end with a code; the caller holds mu.
+func (s *Server) fated(code int) bool {
+	is := s.fate != 0 && s.fate == code
+	s.met = s.met || is
+	return is
+}
+
+// Replace gives a server that is down an empty disk.
+func (s *Server) Replace(committed uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disk = s.disk.Wiped(committed)
 }
 
 // wall is the server's own wall clock.
@@ -133,7 +181,12 @@ func (s *Server) wall() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
-	return time.Now().Add(s.offset)
+	now := time.Now()
+	off := s.offset
+	if s.rate != 0 {
+		off += time.Duration(s.rate * float64(now.Sub(s.since)))
+	}
+	return now.Add(off)
 }
 
 // SetClock puts the server's wall clock off true time. It returns how often the
@@ -141,8 +194,16 @@ func (s *Server) wall() time.Time {
 func (s *Server) SetClock(offset time.Duration) (reads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offset = offset
+	s.offset, s.rate = offset, 0
 	return s.reads
+}
+
+// TurnClock lets the server's wall clock gain from now on: at a rate of 1 it runs
+// twice as fast, at -1 it stands still.
+func (s *Server) TurnClock(rate float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rate, s.since = rate, time.Now()
 }
 
 func (s *Server) clockReads() int {

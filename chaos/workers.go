@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axd-project/axd/cluster"
+	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/worker"
 )
 
@@ -17,12 +18,54 @@ import (
 type Worker struct {
 	Name string
 
-	c *Cluster
+	c    *Cluster
+	host string // in the network; Name, unless it is a twin
 
 	mu     sync.Mutex
 	life   *workerLife
 	lives  int
 	frozen chan struct{} // closed at the thaw; nil while not frozen
+	paired bool          // there is another one of its name
+	told   int           // processes that ended because their name was taken
+}
+
+func newWorker(c *Cluster, name string) *Worker { return &Worker{Name: name, c: c, host: name} }
+
+// twinLives are where the numbers of a twin's lives begin.
+const twinLives = 1000
+
+// Twin returns another worker of the same name, on a host of its own.
+func (w *Worker) Twin() *Worker {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paired = true
+	return &Worker{Name: w.Name, c: w.c, host: w.Name + "-twin", lives: twinLives + w.lives, paired: true}
+}
+
+// Told returns how many processes were told that another one has their name.
+func (w *Worker) Told() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.told
+}
+
+// Forgive says that there is no twin any more.
+func (w *Worker) Forgive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paired, w.told = false, 0
+}
+
+// ended judges the end of a process that had no crash.
+func (w *Worker) ended(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paired && errors.Is(err, job.ErrConflict) {
+		w.told++
+		w.c.note("worker %s on %s ended: %v", w.Name, w.host, err)
+	} else if err != nil {
+		w.c.Problem("worker %s ended: %v", w.Name, err)
+	}
 }
 
 // workerLife is one process of a worker.
@@ -47,7 +90,7 @@ func (w *Worker) Start() error {
 	w.mu.Lock()
 	w.lives++
 	life := &workerLife{
-		w: w, number: w.lives, port: w.c.Net.Open(w.Name),
+		w: w, number: w.lives, port: w.c.Net.Open(w.host),
 		gone: make(chan struct{}), done: make(chan struct{}),
 	}
 	w.mu.Unlock()
@@ -64,7 +107,7 @@ func (w *Worker) Start() error {
 		return fmt.Errorf("start worker %s: %w", w.Name, err)
 	}
 	run.Handle(handlerName, life.handle)
-	life.member = w.c.Gossip.Join(w.Name, cluster.Member{Role: cluster.RoleWorker, Name: w.Name, Slots: workerSlots})
+	life.member = w.c.Gossip.Join(w.host, cluster.Member{Role: cluster.RoleWorker, Name: w.Name, Slots: workerSlots})
 	var ctx context.Context
 	ctx, life.cancel = context.WithCancel(context.Background())
 	w.mu.Lock()
@@ -74,8 +117,8 @@ func (w *Worker) Start() error {
 		defer close(life.done)
 		err := run.Run(ctx)
 		life.port.Close(false)
-		if err != nil && !life.crashed() {
-			w.c.Problem("worker %s ended: %v", w.Name, err)
+		if !life.crashed() {
+			w.ended(err)
 		}
 	})
 	return nil

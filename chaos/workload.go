@@ -17,7 +17,7 @@ import (
 
 // The load: what callers do, and how fast.
 const (
-	thinkTime   = 600 * time.Millisecond // mean pause of a caller between two calls
+	thinkTime   = 600 * time.Millisecond // mean pause of a busy caller between two calls
 	longestWait = 25 * time.Second       // delay of a task
 	callLimit   = 40 * time.Second       // for one call with its repetitions
 	probeLimit  = time.Minute            // for a task that one worker alone can run
@@ -48,6 +48,7 @@ type load struct {
 	port    *Port
 	clients []*client.Client
 	web     []*http.Transport
+	think   time.Duration // mean pause of a caller between two calls
 
 	mu sync.Mutex
 	op int
@@ -149,7 +150,7 @@ type caller struct {
 }
 
 func (c *caller) run(ctx context.Context) {
-	for pause(ctx, time.Duration(c.rng.Int64N(int64(2*thinkTime)))) {
+	for pause(ctx, time.Duration(c.rng.Int64N(int64(2*c.think)))) {
 		switch roll := c.rng.IntN(100); {
 		case roll < 3:
 			c.start()
