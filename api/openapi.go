@@ -85,7 +85,7 @@ var paramSchemas = map[string]object{
 	"error":       {"type": "string", "description": "part of the last error's text"},
 	"subject":     {"type": "string"},
 	"count":       {"type": "integer", "minimum": 1, "maximum": fsm.MaxPage, "default": 10},
-	"verdict":     {"type": "string", "enum": []string{"queued", "fired", "merged", "skipped", "missed"}},
+	"verdict":     {"type": "string", "enum": []string{"queued", "waiting", "fired", "merged", "skipped", "missed"}},
 	"actor":       {"type": "string", "description": "as who sent it called themselves"},
 	"verb":        {"type": "string", "description": "such as put, delete, cancel"},
 	"object":      {"type": "string", "description": "name of the object; needs kind"},

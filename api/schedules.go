@@ -67,7 +67,7 @@ func showSchedule(s *fsm.Schedule, st *fsm.ScheduleState) client.Schedule {
 		Namespace: s.Namespace, Name: s.Name, ScheduleSpec: s.Spec, FileSet: s.FileSet, Version: s.Version, CreatedAt: &created, UpdatedAt: &updated,
 	}
 	status := &client.ScheduleStatus{
-		State: "idle", Broken: st.Broken, Active: st.Active, Queued: st.Queued, Failures: st.Failures,
+		State: "idle", Broken: st.Broken, Active: st.Active, Queued: st.Queued, Waiting: st.Waiting, Failures: st.Failures,
 		LastTime: instant(st.Last.Nominal), LastFire: instant(st.Last.At), LastTask: idOrEmpty(st.Last.Task), LastRun: idOrEmpty(st.Last.Run),
 		Counts: client.ScheduleCounts{
 			Fired: st.Counts.Fired, Merged: st.Counts.Merged, Skipped: st.Counts.Skipped, Missed: st.Counts.Missed,
@@ -140,6 +140,9 @@ func (a *api) checkSchedule(r *request, s *job.ScheduleSpec) error {
 		if err != nil {
 			return err
 		}
+		if err := checkUpstreams(v, ref.Namespace, s, plan, now); err != nil {
+			return err
+		}
 		if _, comes := plan.Next(now); plan.Timed() && !comes && s.At == 0 {
 			return job.Invalid("end", "must leave a time to come", s.End.String())
 		}
@@ -159,6 +162,7 @@ func (a *api) answerSchedule(r *request, read func(*request, func(fsm.Reader) er
 			return job.NotFound("schedule", ref.Name)
 		}
 		out = showSchedule(&s, &st)
+		out.Status.Waits = showWaits(v, ref)
 		return nil
 	})
 	if err != nil {
@@ -375,6 +379,7 @@ func (a *api) listFires(r *request) error {
 		clocks := clocksOf(v, ref)
 		out.NextCursor = next
 		for i := range list {
+			tellWait(v, &list[i])
 			out.Fires = append(out.Fires, clocks.show(&list[i]))
 		}
 		return nil

@@ -37,8 +37,28 @@ type ScheduleStatus struct {
 	LastRun  string         `json:"last_run,omitempty"`  // that it made
 	Active   int            `json:"active"`              // tasks and runs that have not ended
 	Queued   int            `json:"queued"`              // times that wait for those
+	Waiting  int            `json:"waiting"`             // times that wait for what the schedule comes after
+	Waits    []ScheduleWait `json:"waits,omitempty"`     // these, the first of them; not in a list
 	Failures int            `json:"failures_in_a_row"`   // of what it fired
 	Counts   ScheduleCounts `json:"counts"`
+}
+
+// ScheduleWait is a time that waits for what its schedule comes after.
+type ScheduleWait struct {
+	Nominal time.Time          `json:"nominal"`
+	Until   time.Time          `json:"until"` // the longest that it waits
+	Begin   time.Time          `json:"begin"` // of its period
+	End     time.Time          `json:"end"`
+	For     []ScheduleUpstream `json:"for"`
+}
+
+// ScheduleUpstream is how far what a time waits for has come in its period.
+type ScheduleUpstream struct {
+	job.Upstream
+	Need      int    `json:"need"`      // times that must have succeeded
+	Succeeded int    `json:"succeeded"` // that have, as far as they count
+	Lacks     bool   `json:"lacks"`
+	Note      string `json:"note,omitempty"` // why it can't be complete
 }
 
 // SchedulePause tells who paused a schedule, and why.
@@ -98,17 +118,17 @@ type Fire struct {
 	Wall    string        `json:"wall,omitempty"`    // the same by the clocks of the schedule's zone
 	Until   *time.Time    `json:"until,omitempty"`   // of a span: the last
 	Count   int64         `json:"count,omitempty"`   // of a span; absent: nobody counted
-	Origin  string        `json:"origin"`            // plan, manual, event, after, backfill
-	Verdict string        `json:"verdict"`           // queued, fired, merged, skipped, missed
+	Origin  string        `json:"origin"`            // plan, manual, event, backfill
+	Verdict string        `json:"verdict"`           // queued, waiting, fired, merged, skipped, missed
 	Why     string        `json:"why,omitempty"`     // of a verdict other than fired
-	Error   string        `json:"error,omitempty"`   // why its task could not be made
+	Error   string        `json:"error,omitempty"`   // why its task could not be made, or what it waits for or lacks
 	Decided time.Time     `json:"decided_at"`        // when it got its verdict
 	Due     *time.Time    `json:"due,omitempty"`     // the nominal time, put off by jitter
 	LateBy  *job.Duration `json:"late_by,omitempty"` // from due to its fire
 	Into    *time.Time    `json:"into,omitempty"`    // of a merged one: the time that stands for it
 	Task    string        `json:"task,omitempty"`    // that it made
 	Run     string        `json:"run,omitempty"`     // that it made
-	Actor   string        `json:"actor,omitempty"`   // who fired it by hand, or the event
+	Actor   string        `json:"actor,omitempty"`   // who fired it by hand, the event, or what it waited for last
 	CatchUp bool          `json:"catch_up,omitempty"`
 }
 

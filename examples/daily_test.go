@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,17 @@ func TestDaily(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	has(t, p.file("2015-08-15/report.txt"), "Seattle", "15 days", "38.1 mm of rain on 2 of them")
+	// The schedule that comes after the delivery has run it as well.
+	var fired []string
+	for end := time.Now().Add(20 * time.Second); len(fired) == 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		fired = regexp.MustCompile(`fired .* run ([0-9A-Z]{26}) `).FindStringSubmatch(p.must("schedule", "fires", "daily-delivered"))
+	}
+	if len(fired) == 0 {
+		t.Fatal(p.must("schedule", "show", "daily-delivered"))
+	}
+	if code, out, errs := p.axd("run", "show", fired[1], "--watch"); code != 0 {
+		t.Errorf("after the delivery: exit code %d: %s%s", code, out, errs)
+	}
 	raw, clean := strings.Count(p.file("2015-08-15/raw.csv"), "\n"), strings.Count(p.file("2015-08-15/clean.csv"), "\n")
 	if raw != 33 || clean != 30 {
 		t.Errorf("%d lines came in, %d are clean", raw, clean)

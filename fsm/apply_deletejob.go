@@ -23,6 +23,9 @@ func (a *apply) deleteJob(c *DeleteJob) Result {
 	if err := a.firedBy(relFiresJob, "job", c.Namespace, c.Name); err != nil {
 		return rejected(err)
 	}
+	if err := a.notWaitedFor(relJob, c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
 	a.forgetBreakers(func(b Breaker) bool { return b.Job == c.Name && b.Namespace == c.Namespace })
 	a.key = a.key.job(c.Namespace, c.Name)
 	a.delete(a.key)

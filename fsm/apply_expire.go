@@ -27,6 +27,7 @@ func (a *apply) expire(c *Expire) Result {
 	left = a.expireAudit(a.now-AuditRetention, left, &r)
 	a.expireEvents(left, &r)
 	a.expireBackfills(&r)
+	a.expireDone(&r)
 	r.Deleted += a.deleteAlerts(key{tableAlertAge}.time(a.now-AlertRetention), maxAlerts)
 	for _, p := range job.Priorities {
 		a.raiseLow(p)

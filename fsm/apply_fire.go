@@ -36,6 +36,9 @@ func (a *apply) fireItem(it *FireItem) *job.Error {
 			continue
 		}
 		st.Cursor = f.Nominal
+		if t.Join != nil && a.await(h, f, t.Join) {
+			continue
+		}
 		if err := a.fire(h, f); err != nil {
 			a.refuseFire(h, f, err)
 		}
@@ -81,6 +84,9 @@ func (a *apply) checkItem(h *heldSchedule, it *FireItem) *job.Error {
 			return stale("times", "must not lie so far ahead", job.FormatTime(t.Nominal))
 		case t.Until == 0 && max(t.Due, t.Nominal) > a.now && !a.mayLead(h):
 			return stale("times", "can't be judged before its time: what was fired before has not ended", job.FormatTime(t.Nominal))
+		}
+		if err := a.checkFireJoin(h, t); err != nil {
+			return err
 		}
 		cursor = last
 	}
@@ -307,6 +313,8 @@ func (a *apply) putFire(h *heldSchedule, f *Fire) {
 		planned = 1
 	}
 	switch f.Verdict {
+	case VerdictWaiting:
+		h.st.Waiting++
 	case VerdictQueued:
 		h.st.Queued++
 		c.Planned += planned
@@ -327,13 +335,16 @@ func (a *apply) putFire(h *heldSchedule, f *Fire) {
 // writeFire writes the rows of a verdict.
 func (a *apply) writeFire(f *Fire) {
 	f.At = a.now
-	if f.Verdict == VerdictQueued {
+	switch f.Verdict {
+	case VerdictWaiting: // see tableJoins
+	case VerdictQueued:
 		a.key = a.key.fireQueue(f.ref()).fireKey(f.Key())
-	} else {
+		a.set(a.key, nil)
+	default:
 		f.Payload = nil
 		a.key = a.key.fireAge(f)
+		a.set(a.key, nil)
 	}
-	a.set(a.key, nil)
 	a.key = a.key.fire(f)
 	a.set(a.key, mustEncode(a.codec, f))
 	a.addCounter(key{}.counter(countFires), +1)

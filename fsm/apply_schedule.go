@@ -135,6 +135,9 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	if err := a.checkCalendars(c.Namespace, c.Spec.Calendars); err != nil {
 		return rejected(err)
 	}
+	if err := a.checkAfter(ScheduleRef{c.Namespace, c.Name}, &c.Spec); err != nil {
+		return rejected(err)
+	}
 	h := a.schedule(ScheduleRef{c.Namespace, c.Name})
 	at := int64(c.Spec.At)
 	if h.st == nil {
@@ -157,6 +160,7 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 		return rejected(pastAt(c.Spec.At))
 	}
 	a.leaveTimes(h, WhyEdited)
+	a.changeWaits(h, old, &c.Spec)
 	def := *h.def
 	def.Version, def.Spec, def.Updated, def.FileSet = def.Version+1, c.Spec, a.now, cmp.Or(c.FileSet, def.FileSet)
 	st := h.st
@@ -165,6 +169,7 @@ func (a *apply) putSchedule(c *PutSchedule) Result {
 	a.useCalendars(h.ref, old.Calendars, def.Spec.Calendars)
 	a.relate(h.ref, old, &c.Spec)
 	a.putDefinition(h, &def)
+	a.rejudgeDependents(h.ref)
 	return Result{Version: def.Version, Changed: true}
 }
 
@@ -174,9 +179,6 @@ func pastAt(at job.Timestamp) *job.Error {
 
 // checkTarget refuses what could never be fired.
 func (a *apply) checkTarget(namespace string, s *job.ScheduleSpec) *job.Error {
-	if s.After != nil {
-		return job.Errorf(job.CodeUnsupported, "after is not supported yet")
-	}
 	if s.Workflow != "" {
 		w, ok := a.workflow(namespace, s.Workflow)
 		if !ok || w.Deleted {
@@ -204,7 +206,11 @@ func (a *apply) createSchedule(h *heldSchedule, c *PutSchedule) Result {
 		return rejected(job.Conflict("name", "is that of a schedule whose deletion goes on: try again in a moment", c.Name))
 	}
 	id := job.NewID(a.now, a.at.Index, a.next())
-	h.st = &ScheduleState{ID: id, Cursor: a.firedAhead(h.ref)}
+	from := a.now
+	if c.Spec.ByPeriod() {
+		from = max(a.now-maxPeriod, 0) // its first period is the present one: see job.Plan
+	}
+	h.st = &ScheduleState{ID: id, Cursor: a.firedAhead(h.ref, from)}
 	a.newGeneration(h)
 	a.useCalendars(h.ref, nil, c.Spec.Calendars)
 	a.addCounter(counter, +1)
@@ -215,10 +221,9 @@ func (a *apply) createSchedule(h *heldSchedule, c *PutSchedule) Result {
 	return Result{Version: 1, Changed: true}
 }
 
-// firedAhead is now, or the last time after it that a schedule of this name which
-// was deleted since has fired ahead: it must not be fired twice.
-func (a *apply) firedAhead(ref ScheduleRef) int64 {
-	last := a.now
+// firedAhead is a time, or the last one after it that a schedule of this name which
+// was deleted since has fired: it must not be fired twice.
+func (a *apply) firedAhead(ref ScheduleRef, last int64) int64 {
 	prefix := key{}.fires(ref)
 	a.tx.Ascend(prefix, prefixEnd(prefix), func(k, _ []byte) bool {
 		last = max(last, readKey(k[len(prefix)-1:]).newest().Nominal)
@@ -260,9 +265,13 @@ func (a *apply) deleteSchedule(c *DeleteSchedule) Result {
 	if h.st == nil {
 		return rejected(job.NotFound("schedule", c.Name))
 	}
+	if err := a.notWaitedFor(relSchedule, c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
 	if h.st.Queued > 0 {
 		a.dropQueue(h.ref)
 	}
+	a.dropWaits(h, VerdictSkipped, WhyDeleted)
 	a.useCalendars(h.ref, a.specOf(h).Calendars, nil)
 	a.relate(h.ref, a.specOf(h), nil)
 	a.dropBackfills(h)

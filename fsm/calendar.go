@@ -191,6 +191,7 @@ func (a *apply) replan(calendar ScheduleRef, after string) (more bool) {
 		st := h.st
 		st.Planned, st.Next, st.NextAt, st.Broken, st.GapTo = false, 0, 0, "", 0
 		a.newGeneration(h)
+		a.rejudgeDependents(h.ref)
 	}
 	a.key = a.key.scheduleAct(ActReplan, calendar)
 	if more {

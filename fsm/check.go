@@ -61,6 +61,7 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableRelations, c.relation)
 	c.rows(tableEvents, c.sentEvent)
 	c.rows(tableEventAux, c.eventAux)
+	c.joinTables()
 	c.rows(tableBackfills, c.backfill)
 	c.rows(tableBackfillAux, c.backfillAux)
 	c.backfillTallies()

@@ -13,7 +13,11 @@ func (c *checker) relation(k, _ []byte) {
 	kr.name()
 	ref.Name = kr.name()
 	s, _, ok := GetSchedule(c.r, ref)
-	c.want(kr.done() && ok && relations(ref, &s.Spec)[string(k)], "relation row %x: not of schedule %s", k, ref.Name)
+	u, has := relations(ref, &s.Spec)[string(k)]
+	c.want(kr.done() && ok && has, "relation row %x: not of schedule %s", k, ref.Name)
+	if awaitable(u.kind) {
+		c.want(upstreamExists(c.r, u), "schedule %s: waits for %s, which does not exist", ref.Name, u.label())
+	}
 }
 
 func (c *checker) sentEvent(k, v []byte) {

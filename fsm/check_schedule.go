@@ -37,6 +37,9 @@ func (c *checker) schedule(k, v []byte) {
 	n, prefix := 0, key{}.fireQueue(ref)
 	c.r.Ascend(prefix, prefixEnd(prefix), func(_, _ []byte) bool { n++; return true })
 	c.want(n == st.Queued, "schedule %s: counts %d times that wait, has %d", s.Name, st.Queued, n)
+	waits := len(ListJoinWaits(c.r, ref, nil, MaxJoinWaits+1))
+	c.want(waits == st.Waiting, "schedule %s: counts %d times that wait for upstreams, has %d", s.Name, st.Waiting, waits)
+	c.want(st.Rejudge == c.has(key{}.joinDue(JoinWait{Ref: ref})), "schedule %s: its joins are to be judged %v, the row says otherwise", s.Name, st.Rejudge)
 	c.want(st.Queued == 0 || st.Active > 0 || !st.Planned, "schedule %s: %d times wait for nothing", s.Name, st.Queued)
 	c.calendarsOf(ref, s.Spec.Calendars)
 	c.fired[ref] = scheduleTally{id: s.ID, want: st.Active}
@@ -78,13 +81,17 @@ func (c *checker) fire(k, v []byte) {
 	name := f.Schedule
 	c.counts[string(key{}.counter(countFires))]++
 	c.want(bytes.Equal(k, key{}.fire(&f)), "fire %d of %s: under the key %x", f.Nominal, name, k)
-	c.want(f.Verdict >= VerdictQueued && f.Verdict <= VerdictMissed, "fire %d of %s: unknown verdict %d", f.Nominal, name, f.Verdict)
+	c.want(f.Verdict >= VerdictQueued && f.Verdict <= VerdictWaiting, "fire %d of %s: unknown verdict %d", f.Nominal, name, f.Verdict)
 	c.want((f.Verdict == VerdictFired) == (!f.Task.IsZero() || !f.Run.IsZero()), "fire %d of %s: %v, task %s, run %s", f.Nominal, name, f.Verdict, f.Task, f.Run)
 	c.want(!f.Span() || f.Until >= f.Nominal, "fire %d of %s: a span until %d", f.Nominal, name, f.Until)
 	c.want(f.Origin == ByPlan || f.Seq != 0, "fire %d of %s: not planned and not numbered", f.Nominal, name)
-	if f.Verdict == VerdictQueued {
+	switch f.Verdict {
+	case VerdictQueued:
 		c.want(c.has(key{}.fireQueue(f.ref()).fireKey(f.Key())), "fire %d of %s: waits without a row", f.Nominal, name)
-	} else {
+	case VerdictWaiting:
+		j, ok := FindJoin(c.r, f.ref(), f.Nominal)
+		c.want(ok && c.has(key{}.joinWaits(f.ref()).time(j.End).time(f.Nominal)), "fire %d of %s: waits for upstreams without a row", f.Nominal, name)
+	default:
 		c.want(c.has(key{}.fireAge(&f)), "fire %d of %s: has no row by age", f.Nominal, name)
 	}
 	if f.Origin != ByPlan {
@@ -101,7 +108,7 @@ func (c *checker) fireAge(k, _ []byte) {
 	kr := readKey(k)
 	at, ref, place := kr.time(), kr.scheduleRef(), kr.fireKey()
 	if f, ok := c.fireOf("age row", ref, place); ok && kr.done() {
-		c.want(f.At == at && f.Verdict != VerdictQueued, "fire %d of %s: a row by age at %d, decided at %d", f.Nominal, ref.Name, at, f.At)
+		c.want(f.At == at && f.Verdict != VerdictQueued && f.Verdict != VerdictWaiting, "fire %d of %s: a row by age at %d, decided at %d", f.Nominal, ref.Name, at, f.At)
 	}
 }
 

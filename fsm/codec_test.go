@@ -178,7 +178,7 @@ func everyCommand() []Command {
 		filled[PutWorkflow](), filled[DeleteWorkflow](), filled[StartRun](), filled[CancelRun](), filled[RerunRun](),
 		filled[ForceSuccess](), filled[SkipStep](), filled[ContinueRun](), filled[TimeOutRun](),
 		filled[PutSchedule](), filled[DeleteSchedule](), filled[PauseSchedule](), filled[TriggerSchedule](), filled[FireSchedules](),
-		filled[ContinueSchedules](),
+		filled[ContinueSchedules](), filled[EndJoins](), filled[JudgeJoins](),
 		filled[StepVerdict](),
 		filled[PutCalendar](), filled[DeleteCalendar](),
 		filled[By](), filled[SendEvent](), filled[PutBackfill](), filled[CancelBackfill](),
@@ -294,7 +294,7 @@ func TestMapsAreWrittenInOrder(t *testing.T) {
 		look(fmt.Sprintf("%T", c), reflect.TypeOf(c))
 	}
 	for _, row := range []any{Task{}, Secret{}, Body{}, Attempt{}, Job{}, Worker{}, Alert{}, Origin{}, metaRow{}, Breaker{}, Callback{}, Audit{}, SentEvent{}, Backfill{}, job.Settings{},
-		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}, Calendar{}} {
+		Schedule{}, ScheduleState{}, Fire{}, ScheduleAct{}, Calendar{}, Join{}} {
 		look(fmt.Sprintf("%T", row), reflect.TypeOf(row))
 	}
 }

@@ -1,12 +1,15 @@
 package fsm
 
-// The codes of the commands about who acts, events and backfills.
+// The codes of the commands about who acts, events, backfills and upstreams.
 const (
 	CodeBy        Code = 60
 	CodeSendEvent Code = 61
 
 	CodePutBackfill    Code = 64
 	CodeCancelBackfill Code = 65
+
+	CodeEndJoins   Code = 66
+	CodeJudgeJoins Code = 67
 )
 
 // newByCommand is newCommand for the codes of this file.
@@ -20,6 +23,10 @@ func newByCommand(code Code) Command {
 		return &PutBackfill{}
 	case CodeCancelBackfill:
 		return &CancelBackfill{}
+	case CodeEndJoins:
+		return &EndJoins{}
+	case CodeJudgeJoins:
+		return &JudgeJoins{}
 	}
 	return nil
 }
@@ -35,6 +42,10 @@ func (a *apply) byCommand(c Command) (Result, bool) {
 		return a.putBackfill(c), true
 	case *CancelBackfill:
 		return a.cancelBackfill(c), true
+	case *EndJoins:
+		return a.endJoins(c), true
+	case *JudgeJoins:
+		return a.judgeJoins(c), true
 	}
 	return Result{}, false
 }

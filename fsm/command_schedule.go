@@ -72,6 +72,8 @@ type FireTime struct {
 	Verdict Verdict `msgpack:"v,omitempty"` // of a span
 	Why     string  `msgpack:"w,omitempty"` // of a span
 	Into    int64   `msgpack:"i,omitempty"` // of a span that was merged
+
+	Join *FireJoin `msgpack:"j,omitempty"` // of a single time of a schedule with upstreams
 }
 
 // ContinueSchedules goes on with a ScheduleAct.

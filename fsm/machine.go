@@ -47,6 +47,8 @@ type Machine struct {
 	keys     keyFilter
 	breakers map[BreakerKey]Breaker // nil: not read yet
 
+	awaited map[upstream]int // what schedules wait for, by how many of them
+
 	runs       map[RunRef]*heldRun
 	heldSteps  int // in runs
 	graphs     map[graphKey]*graph
@@ -159,6 +161,7 @@ func (m *Machine) load(r Reader) error {
 	m.meta = readMeta(r)
 	m.chain = readChain(r)
 	m.settings = ReadSettings(r)
+	m.awaited = readAwaited(r)
 	for _, p := range job.Priorities {
 		m.low[p] = readLow(r, p)
 	}

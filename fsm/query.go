@@ -339,6 +339,10 @@ func Expirable(r Reader, endedBefore, now int64) bool {
 		r.Ascend(key{tableFireAge}, key{tableFireAge}.time(now-FireRetention), some)
 		found = found || readCounter(r, key{}.counter(countFires)) > MaxFires
 	}
+	if !found {
+		r.Ascend(key{tableDone, doneAge}, key{}.table(tableDone).u8(doneAge).time(now-DoneRetention), some)
+		found = found || readCounter(r, key{}.counter(countDones)) > MaxDone
+	}
 	for _, p := range job.Priorities {
 		found = found || lowLags(r, p)
 	}

@@ -13,17 +13,23 @@ const (
 	relEvent         byte = 'e' // it waits for an event
 	relFiresJob      byte = 'J' // it fires a job
 	relFiresWorkflow byte = 'W' // it fires a workflow
+	relJob           byte = 'j' // it waits for a job
+	relWorkflow      byte = 'w' // it waits for a workflow
+	relSchedule      byte = 's' // it waits for a schedule
 )
+
+// relNames are the nouns of what is waited for.
+var relNames = map[byte]string{relJob: "job", relWorkflow: "workflow", relSchedule: "schedule"}
 
 func (k key) relation(kind byte, namespace, name string) key {
 	return k.table(tableRelations).u8(kind).name(namespace).name(name)
 }
 
 // relations are the rows of tableRelations that a schedule has; nil: none.
-func relations(ref ScheduleRef, s *job.ScheduleSpec) map[string]bool {
-	rows := map[string]bool{}
+func relations(ref ScheduleRef, s *job.ScheduleSpec) map[string]upstream {
+	rows := map[string]upstream{}
 	add := func(kind byte, name string) {
-		rows[string(key{}.relation(kind, ref.Namespace, name).name(ref.Name))] = true
+		rows[string(key{}.relation(kind, ref.Namespace, name).name(ref.Name))] = upstream{kind, ref.Namespace, name}
 	}
 	if s == nil {
 		return nil
@@ -36,6 +42,11 @@ func relations(ref ScheduleRef, s *job.ScheduleSpec) map[string]bool {
 	}
 	if s.Workflow != "" {
 		add(relFiresWorkflow, s.Workflow)
+	}
+	if s.After != nil {
+		for _, u := range s.After.All {
+			add(upstreamOf(u))
+		}
 	}
 	return rows
 }
@@ -59,11 +70,13 @@ func (a *apply) relate(ref ScheduleRef, was, is *job.ScheduleSpec) {
 	for _, k := range slices.Sorted(maps.Keys(old)) {
 		if _, stays := rows[k]; !stays {
 			a.delete(key(k))
+			a.countAwaited(old[k], -1)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(rows)) {
 		if _, had := old[k]; !had {
 			a.set(key(k), nil)
+			a.countAwaited(rows[k], +1)
 		}
 	}
 }

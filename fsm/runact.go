@@ -193,6 +193,9 @@ func (a *apply) endRun(h *heldRun) {
 	if h.Trigger.Schedule != "" {
 		a.runMoved(&h.Run)
 	}
+	if h.State == job.RunSuccess && len(a.awaited) > 0 {
+		a.runSucceeded(&h.Run)
+	}
 }
 
 // reopen notes that a step of a section is open again.

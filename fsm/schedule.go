@@ -42,6 +42,10 @@ type ScheduleState struct {
 
 	Active int `msgpack:"A,omitempty"` // tasks and runs that it fired and that have not ended
 	Queued int `msgpack:"q,omitempty"` // times that wait for those to end
+	// Waiting is how many times wait for upstreams. Rejudge: the leader is to tell anew
+	// what they wait for.
+	Waiting int  `msgpack:"w,omitempty"`
+	Rejudge bool `msgpack:"R,omitempty"`
 	// Backfills is how many of it run. What they fire counts neither as Active nor as
 	// failed.
 	Backfills int `msgpack:"B,omitempty"`
@@ -85,18 +89,20 @@ type LastFire struct {
 // Verdict is what became of a planned time.
 type Verdict uint8
 
-// The verdicts. Values are part of the row format: append, never reorder. The
-// first is not final.
+// The verdicts. Values are part of the row format: append, never reorder. Those of
+// times that wait are not final.
 const (
 	VerdictQueued  Verdict = 1 // it waits for what was fired before
 	VerdictFired   Verdict = 2
 	VerdictMerged  Verdict = 3 // another time stands for it
 	VerdictSkipped Verdict = 4
 	VerdictMissed  Verdict = 5
+	VerdictWaiting Verdict = 6 // for upstreams; not final either
 )
 
 var verdictNames = [...]string{
 	VerdictQueued: "queued", VerdictFired: "fired", VerdictMerged: "merged", VerdictSkipped: "skipped", VerdictMissed: "missed",
+	VerdictWaiting: "waiting",
 }
 
 // String returns the verdict's API name.
@@ -109,12 +115,12 @@ func (v Verdict) String() string {
 
 // ParseVerdict reads an API name.
 func ParseVerdict(name string) (Verdict, error) {
-	for v := VerdictQueued; v <= VerdictMissed; v++ {
+	for v := VerdictQueued; v <= VerdictWaiting; v++ {
 		if v.String() == name {
 			return v, nil
 		}
 	}
-	return 0, job.Invalid("verdict", "must be queued, fired, merged, skipped or missed", name)
+	return 0, job.Invalid("verdict", "must be queued, waiting, fired, merged, skipped or missed", name)
 }
 
 // The reasons of verdicts: Fire.Why.
@@ -130,6 +136,7 @@ const (
 	WhyEdited    = "edited"   // the schedule was changed before its time was judged
 	WhyMaxRuns   = "max_runs" // the schedule had fired as often as it may
 	WhyRefused   = "refused"  // its task or run could not be made: see Fire.Error
+	WhyUpstream  = "upstream" // what it waits for has not succeeded: see Fire.Error
 	WhyFilter    = "filter"   // the filter of its event can't be evaluated: see Fire.Error
 	WhyDeleted   = "deleted"  // the schedule was, while the time waited
 )
@@ -141,6 +148,7 @@ type FireOrigin uint8
 const (
 	countSchedules byte = 'S'
 	countFires     byte = 'F'
+	countDones     byte = 'U'
 )
 
 // The origins. Values are part of the key format.
@@ -148,11 +156,10 @@ const (
 	ByPlan     FireOrigin = 0
 	ByHand     FireOrigin = 1
 	ByEvent    FireOrigin = 2
-	ByUpstream FireOrigin = 3 // after
 	ByBackfill FireOrigin = 4
 )
 
-var originNames = [...]string{"plan", "manual", "event", "after", "backfill"}
+var originNames = [...]string{"plan", "manual", "event", "invalid", "backfill"}
 
 // String returns the origin's API name.
 func (o FireOrigin) String() string {

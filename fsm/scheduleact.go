@@ -22,6 +22,8 @@ const (
 	// ActBackfill goes on with a backfill, or drops the times of one that was
 	// cancelled; see Backfill.actRef.
 	ActBackfill ScheduleActKind = 4
+	// ActRelease fires further times of a schedule that wait for upstreams no more.
+	ActRelease ScheduleActKind = 5
 )
 
 // ScheduleAct is a change to many rows that goes on, entry by entry. It is kept in
@@ -58,6 +60,8 @@ func (a *apply) continueSchedules(c *ContinueSchedules) Result {
 		return Result{More: a.goOnWithEvent(c.Ref, c.Judged)}
 	case ActBackfill:
 		return Result{More: a.goOnWithBackfill(c.Ref)}
+	case ActRelease:
+		return Result{More: a.releaseMore(c.Ref)}
 	default:
 		return rejected(job.Invalid("kind", "is not known", strconv.Itoa(int(c.Kind))))
 	}

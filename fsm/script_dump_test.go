@@ -61,7 +61,7 @@ func (e *scriptEnv) describe(k, v []byte) string {
 		ref := r.ref()
 		return fmt.Sprintf("ended %s %s/%s", e.at(at), ref.Namespace, e.name(ref.ID))
 	}
-	for _, describe := range []func([]byte) (string, bool){e.describeDead, e.describeAlert, e.describeCallback, e.describeSchedule, e.describeRun, e.describeAudit, e.describeEvent} {
+	for _, describe := range []func([]byte) (string, bool){e.describeDead, e.describeAlert, e.describeCallback, e.describeSchedule, e.describeRun, e.describeAudit, e.describeEvent, e.describeJoin} {
 		if out, ok := describe(k); ok {
 			return out
 		}

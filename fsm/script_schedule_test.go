@@ -32,7 +32,7 @@ func (e *scriptEnv) scheduleCommand(verb string, f fields, input string) (Comman
 			g := parseFields(strings.Fields(line))
 			t := FireTime{
 				Nominal: g.time("at"), Due: g.time("due"), CatchUp: g["catch-up"] != "", Until: g.time("until"), Count: g.number("count"),
-				Why: g["why"], Into: g.time("into"),
+				Why: g["why"], Into: g.time("into"), Join: e.join(ref, g),
 			}
 			if g["verdict"] != "" {
 				t.Verdict, _ = ParseVerdict(g["verdict"])
@@ -74,7 +74,7 @@ func (e *scriptEnv) scheduleCommand(verb string, f fields, input string) (Comman
 		}
 		return c, true
 	}
-	return nil, false
+	return e.joinCommand(verb, f, input)
 }
 
 func (e *scriptEnv) scheduleRef(f fields) ScheduleRef { return ScheduleRef{f.ns(), f["name"]} }
@@ -83,7 +83,7 @@ func (e *scriptEnv) scheduleSpec(f fields) job.ScheduleSpec {
 	s := job.ScheduleSpec{
 		Job: f["job"], Workflow: f["workflow"], Cron: f["cron"], Every: f.duration("every"), At: job.Timestamp(f.time("at")),
 		Overlap: job.Overlap(f["overlap"]), QueueCap: int(f.number("queue-cap")), MaxRuns: int(f.number("max-runs")),
-		PauseAfterFailures: int(f.number("pause-after")), Payload: job.JSON(f["payload"]),
+		PauseAfterFailures: int(f.number("pause-after")), Payload: job.JSON(f["payload"]), After: f.after(),
 	}
 	if f["include"]+f["exclude"] != "" {
 		s.Calendars = &job.Calendars{Include: f.list("include"), Exclude: f.list("exclude"), Shift: job.Shift(f["shift"])}
@@ -117,6 +117,8 @@ func (e *scriptEnv) scheduleQuery(b *strings.Builder, cmd string, f fields) bool
 			e.showFire(b, &list[i])
 		}
 		e.showNext(b, next, err)
+	case "joins":
+		e.showJoins(b, f)
 	case "calendar":
 		if c, ok := GetCalendar(e.tx, ref.Namespace, ref.Name); ok {
 			users, more := CalendarUsers(e.tx, ref.Namespace, ref.Name, 3)
@@ -165,6 +167,8 @@ func (e *scriptEnv) showSchedule(b *strings.Builder, s *Schedule, st *ScheduleSt
 	add(st.Broken != "", "broken %q", st.Broken)
 	add(st.Active != 0, "active %d", st.Active)
 	add(st.Queued != 0, "queued %d", st.Queued)
+	add(st.Waiting != 0, "waiting %d", st.Waiting)
+	add(st.Rejudge, "to be judged")
 	add(st.Failures != 0, "failures %d", st.Failures)
 	c := st.Counts
 	fmt.Fprintf(b, " planned %d fired %d merged %d skipped %d missed %d succeeded %d failed %d",

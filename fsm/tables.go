@@ -38,7 +38,8 @@ const (
 	//   'n', namespace, state       of a namespace
 	//   'j', namespace, job, state  of a job
 	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job; of
-	// schedules, by 'S', namespace; of rows of tableFires, by 'F'; of calendars, by
+	// schedules, by 'S', namespace; of rows of tableFires, by 'F'; of successes in
+	// tableDone, by 'U'; of calendars, by
 	// 'K', namespace; of audit records, by 'u'; of
 	// events, by 'E'.
 	// A count of zero has no row.
@@ -143,6 +144,15 @@ const (
 	// tableEventAux: see eventDedup and eventAge.
 	tableEventAux byte = 0x4a
 
+	// tableJoins: see joinPeriod and joinWait.
+	tableJoins byte = 0x4c
+	// tableJoinDue: until when a time waits for upstreams (8), namespace, schedule, end
+	// of its period (8), nominal time (8) → empty. Exactly the times that wait, and at 0
+	// the schedules whose joins the leader is to judge.
+	tableJoinDue byte = 0x4d
+	// tableDone: see doneTime and doneAge. The times at which something that schedules
+	// wait for has succeeded.
+	tableDone byte = 0x4e
 	// tableBackfills: namespace, schedule, id → Backfill.
 	tableBackfills byte = 0x4f
 	// tableBackfillAux: see backfillTime, backfillTask and backfillAge.

@@ -98,6 +98,9 @@ func (a *apply) write(old, t *Task) {
 	if t.Schedule != "" && old != nil && old.State.Terminal() != t.State.Terminal() {
 		a.taskMoved(t)
 	}
+	if len(a.awaited) > 0 && t.State == job.Success && old != nil && old.State != job.Success {
+		a.taskSucceeded(t)
+	}
 	if next != nil {
 		a.write(nil, next)
 		a.event(Event{Kind: EventPending, Task: next})

@@ -107,6 +107,9 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 	if err := a.validWorkflow(c.Namespace, c.Name, &c.Spec); err != nil {
 		return rejected(err)
 	}
+	if err := a.leadsBackToWorkflow(c.Namespace, c.Name, &c.Spec); err != nil {
+		return rejected(err)
+	}
 	if c.FileSet != "" {
 		if err := job.ValidateName("file_set", c.FileSet); err != nil {
 			return rejected(err)
@@ -215,6 +218,9 @@ func (a *apply) deleteWorkflow(c *DeleteWorkflow) Result {
 		return rejected(job.NotFound("workflow", c.Name))
 	}
 	if err := a.firedBy(relFiresWorkflow, "workflow", c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
+	if err := a.notWaitedFor(relWorkflow, c.Namespace, c.Name); err != nil {
 		return rejected(err)
 	}
 	a.moveWorkflowJobs(w, a.graph(w.Namespace, w.Name, w.Version).jobs, nil)

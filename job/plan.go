@@ -9,15 +9,19 @@ import (
 )
 
 // Plan tells the planned times of a schedule's cron, every or at, within its
-// bounds and on the days that its calendars allow. Its run budget, its other triggers and overlaps are not its business.
+// bounds and on the days that its calendars allow; of a schedule with after alone the
+// begins of its periods. Its run budget, its other triggers and overlaps are not its business.
 // A plan never changes; whoever has a new version of the schedule or of one of
 // its calendars makes a new one.
 type Plan struct {
 	expr   *cron.Expr // of cron and every; else nil
 	at     time.Time  // of at; else zero
-	start  time.Time  // zero: none
-	end    time.Time  // the first instant that is too late; zero: none
-	days   *planDays  // nil: all
+	period Period     // of after alone; else empty
+	first  time.Time  // its first time: the begin of the period in which the schedule was created
+	zone   *time.Location
+	start  time.Time // zero: none
+	end    time.Time // the first instant that is too late; zero: none
+	days   *planDays // nil: all
 	jitter Duration
 	seed   string
 }
@@ -37,7 +41,7 @@ func NewPlan(s *ScheduleSpec, of PlanFor) (*Plan, *Error) {
 	if err != nil {
 		return nil, planError("cron", err)
 	}
-	p := &Plan{jitter: s.Jitter, seed: of.Namespace + "/" + of.Name}
+	p := &Plan{jitter: s.Jitter, seed: of.Namespace + "/" + of.Name, zone: loc}
 	switch {
 	case s.Cron != "":
 		opt := cron.Options{Location: loc, HashSeed: p.seed, Anchor: of.Created}
@@ -53,6 +57,11 @@ func NewPlan(s *ScheduleSpec, of PlanFor) (*Plan, *Error) {
 		p.expr, err = cron.Every(s.Every.Std(), anchor, loc)
 	case s.At != 0:
 		p.at = s.At.Std().In(loc)
+	case s.After != nil:
+		p.period = s.After.PeriodOrDefault()
+		if of.Created.Unix() > 0 {
+			p.first, _ = p.period.Bounds(of.Created, loc)
+		}
 	}
 	if err != nil {
 		return nil, planError("cron", err)
@@ -89,7 +98,12 @@ func planError(field string, err error) *Error {
 
 // Timed tells whether there is any trigger of the plan's kind: otherwise it
 // never has a time.
-func (p *Plan) Timed() bool { return p.expr != nil || !p.at.IsZero() }
+func (p *Plan) Timed() bool { return p.expr != nil || !p.at.IsZero() || p.period != "" }
+
+// Bounds returns the span of a period that holds t, by the schedule's clocks.
+func (p *Plan) Bounds(period Period, t time.Time) (start, end time.Time) {
+	return period.Bounds(t, p.zone)
+}
 
 // Next returns the first planned time after an instant, which is always later
 // than it. None lies before 1970.
@@ -114,6 +128,13 @@ func (p *Plan) next(after time.Time) (time.Time, bool) {
 	if p.expr != nil {
 		return p.expr.Next(after)
 	}
+	if p.period != "" {
+		next := p.first
+		if !next.After(after) {
+			_, next = p.period.Bounds(after, p.zone)
+		}
+		return next, next.UnixMilli() <= MaxTime
+	}
 	return p.at, !p.at.IsZero() && p.at.After(after)
 }
 
@@ -135,6 +156,10 @@ func (p *Plan) prev(before time.Time) (time.Time, bool) {
 	}
 	if p.expr != nil {
 		return p.expr.Prev(before)
+	}
+	if p.period != "" {
+		start, _ := p.period.Bounds(before.Add(-1), p.zone)
+		return start, !start.Before(p.first)
 	}
 	return p.at, !p.at.IsZero() && p.at.Before(before)
 }
@@ -167,7 +192,11 @@ func (p *Plan) Delay() time.Duration {
 // mostly none.
 func (p *Plan) Planned(at time.Time) (wall, note string) {
 	if p.expr == nil {
-		return at.In(p.at.Location()).Format("2006-01-02T15:04:05"), ""
+		wall = at.In(p.zone).Format("2006-01-02T15:04:05")
+		if p.period != "" {
+			note = "begin of the " + string(p.period) + ": it waits for what it comes after"
+		}
+		return wall, note
 	}
 	if p.days != nil {
 		w, note := p.days.planned(p.expr, at)

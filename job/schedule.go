@@ -17,8 +17,9 @@ type ScheduleSpec struct {
 	Params   Values   `msgpack:"v,omitempty" json:"params,omitempty"`   // of a workflow's run
 	Priority Priority `msgpack:"y,omitempty" json:"priority,omitempty"` // of what it fires
 
-	// When: at most one of Cron, Every and At; without them, Event and After it
-	// fires by hand alone.
+	// When: at most one of Cron, Every and At. With After, each of its times waits for
+	// what others do; After alone gives it one time in each period. Without all of
+	// them and Event it fires by hand alone.
 	Cron   string    `msgpack:"c,omitempty" json:"cron,omitempty"`
 	Every  Duration  `msgpack:"e,omitempty" json:"every,omitempty"`
 	Anchor Timestamp `msgpack:"a,omitempty" json:"anchor,omitempty"` // one of the times of Every; default: when the schedule was created
@@ -53,14 +54,19 @@ type OnEvent struct {
 	Filter string `msgpack:"f,omitempty" json:"filter,omitempty"` // an expression over the event; empty: each event
 }
 
-// After makes a schedule fire once others have succeeded in the same period.
+// After makes a schedule's times wait until others have succeeded for the same
+// period.
 type After struct {
 	All    []Upstream `msgpack:"a" json:"all"`
 	Period Period     `msgpack:"p,omitempty" json:"period,omitempty"` // default day
-	Wait   Duration   `msgpack:"w,omitempty" json:"wait,omitempty"`   // the longest a planned time waits for them; 0: until its period ends
+	// Wait is the longest that a time waits: from the time on or, of a schedule with
+	// After alone, from the end of its period; 0: as long as the period is.
+	Wait Duration `msgpack:"w,omitempty" json:"wait,omitempty"`
 }
 
-// Upstream is what an After waits for: exactly one is set.
+// Upstream is what an After waits for: exactly one is set. A schedule with times of
+// its own has succeeded for a period once what it fired for each of its times in it
+// has; a schedule without, a job and a workflow once one task or run has.
 type Upstream struct {
 	Job      string `msgpack:"j,omitempty" json:"job,omitempty"`
 	Workflow string `msgpack:"w,omitempty" json:"workflow,omitempty"`
@@ -211,3 +217,16 @@ func (a *After) PeriodOrDefault() Period { return cmp.Or(a.Period, PeriodDay) }
 
 // Timed reports whether the schedule has times of its own.
 func (s *ScheduleSpec) Timed() bool { return s.Cron != "" || s.Every != 0 || s.At != 0 }
+
+// ByPeriod reports whether the schedule fires once in each period, after others.
+func (s *ScheduleSpec) ByPeriod() bool { return s.After != nil && !s.Timed() }
+
+// WaitsUntil is when a time of the period from start to end has waited for upstreams
+// as long as it may.
+func (s *ScheduleSpec) WaitsUntil(nominal, start, end time.Time) time.Time {
+	from := nominal
+	if s.ByPeriod() {
+		from = end
+	}
+	return from.Add(cmp.Or(s.After.Wait.Std(), end.Sub(start)))
+}

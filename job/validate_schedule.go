@@ -96,10 +96,14 @@ func (s *ScheduleSpec) validateTriggers() *Error {
 			return e.At("event")
 		}
 	}
-	if s.After != nil {
-		if e := s.After.validate(); e != nil {
-			return e.At("after")
-		}
+	if s.After == nil {
+		return nil
+	}
+	if s.Event != nil {
+		return &Error{Code: CodeInvalid, Field: "after", Rule: "must not be given beside event"}
+	}
+	if e := s.After.validate(); e != nil {
+		return e.At("after")
 	}
 	return nil
 }
@@ -138,7 +142,7 @@ func (a *After) validate() *Error {
 		return e
 	}
 	if a.Wait < 0 || a.Wait > MaxMisfireWindow {
-		return Invalid("wait", "must be 0 (as long as the period) to 366d", a.Wait.String())
+		return Invalid("wait", "must be 0 (as long as the period is) to 366d", a.Wait.String())
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ type firing struct {
 	spec    *job.ScheduleSpec
 	st      *fsm.ScheduleState
 	plan    *job.Plan
-	delay   int64 // that jitter puts each time off
+	joins   *joining // of a schedule with upstreams
+	delay   int64    // that jitter puts each time off
 	now     int64
 	horizon int64
 
@@ -51,7 +52,7 @@ func (f *firing) decide() {
 		f.misfire(cursor, f.st.MissedTo)
 	case first+f.delay > f.now:
 		f.ahead(cursor, first)
-	case f.now-first-f.delay <= f.spec.ToleranceOrDefault().Milliseconds():
+	case f.spec.ByPeriod(), f.now-first-f.delay <= f.spec.ToleranceOrDefault().Milliseconds():
 		f.punctual(cursor)
 	default:
 		f.misfire(cursor, f.now-f.delay)
@@ -113,7 +114,11 @@ func (f *firing) mayAdd() bool {
 }
 
 func (f *firing) add(t int64, catchUp bool) {
-	f.it.Times = append(f.it.Times, fsm.FireTime{Nominal: t, Due: t + f.delay, CatchUp: catchUp})
+	at := fsm.FireTime{Nominal: t, Due: t + f.delay, CatchUp: catchUp}
+	if f.joins != nil {
+		at.Join = f.joins.at(t)
+	}
+	f.it.Times = append(f.it.Times, at)
 }
 
 // punctual fires the times that have come.

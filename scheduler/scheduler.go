@@ -337,6 +337,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.actOnDead()
 	l.tendRuns(now)
 	l.actOnSchedules()
+	l.tendJoins(now)
 	l.redispatch(mono)
 	l.trimUnfit()
 	l.watchBusy(now)

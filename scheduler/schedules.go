@@ -39,6 +39,7 @@ type fireWindow struct {
 	firing    int   // proposals in flight
 	retryAt   int64 // not before: a proposal failed
 	acting    bool  // a part of an act is proposed
+	joining   bool  // what waits for upstreams is judged or given up
 	counted   int   // times counted in this turn
 }
 
@@ -240,6 +241,9 @@ func (l *loop) judge(r fsm.Reader, n *nextFire, now int64) (fsm.FireItem, bool) 
 		return f.it, true
 	}
 	f.plan, f.delay = known.plan, known.plan.Delay().Milliseconds()
+	if s.Spec.After != nil {
+		f.joins = l.newJoining(r, &s, f.plan)
+	}
 	f.decide()
 	w.counted += f.counted
 	if f.again == 0 {

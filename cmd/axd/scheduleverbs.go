@@ -66,10 +66,32 @@ func whenOf(s *job.ScheduleSpec) string {
 	if s.Event != nil {
 		when = append(when, "event "+s.Event.Name)
 	}
+	if s.After != nil {
+		when = append(when, "after "+upstreamsOf(s.After))
+	}
 	if len(when) == 0 {
 		return "by hand"
 	}
 	return strings.Join(when, "; ")
+}
+
+// upstreamsOf names what an After waits for.
+func upstreamsOf(a *job.After) string {
+	var names []string
+	for _, u := range a.All {
+		names = append(names, upstreamName(u))
+	}
+	return strings.Join(names, ", ") + " of the same " + string(a.PeriodOrDefault())
+}
+
+func upstreamName(u job.Upstream) string {
+	switch {
+	case u.Job != "":
+		return "job " + u.Job
+	case u.Workflow != "":
+		return "workflow " + u.Workflow
+	}
+	return "schedule " + u.Schedule
 }
 
 func targetOf(s *job.ScheduleSpec) string {
@@ -133,6 +155,12 @@ func scheduleTable(t *table, s client.Schedule) {
 	t.pair("Last run", st.LastRun)
 	t.pair("Active", strconv.Itoa(st.Active))
 	t.pair("Queued", strconv.Itoa(st.Queued))
+	if s.After != nil {
+		t.pair("Waiting", strconv.Itoa(st.Waiting))
+	}
+	for _, w := range st.Waits {
+		t.pair("Waits", exact(&w.Nominal)+" until "+exact(&w.Until)+": "+waitsFor(w))
+	}
 	n := st.Counts
 	t.pair("Times", fmt.Sprintf("%d fired, %d merged, %d skipped, %d missed", n.Fired, n.Merged, n.Skipped, n.Missed))
 	t.pair("Ended", fmt.Sprintf("%d succeeded, %d failed", n.Succeeded, n.Failed))
@@ -141,6 +169,15 @@ func scheduleTable(t *table, s client.Schedule) {
 	}
 	t.pair("Created", exact(s.CreatedAt))
 	t.pair("Updated", exact(s.UpdatedAt))
+}
+
+// waitsFor tells how far what a time waits for has come.
+func waitsFor(w client.ScheduleWait) string {
+	var said []string
+	for _, u := range w.For {
+		said = append(said, fmt.Sprintf("%s (%s)", upstreamName(u.Upstream), cmp.Or(u.Note, fmt.Sprintf("%d of %d", u.Succeeded, u.Need))))
+	}
+	return strings.Join(said, ", ")
 }
 
 func newSchedulePut() *cobra.Command {
@@ -275,8 +312,8 @@ time in the schedule's zone, AT the same instant in yours. Times that had the
 same fate are one row, with their number and the last of them.`,
 		Example: `  axd schedule fires nightly --verdict missed --from 2026-03-01T00:00:00Z`,
 	}
-	cmd.Flags().StringVar(&f.Verdict, "verdict", "", "only those that are queued, fired, merged, skipped or missed")
-	_ = cmd.RegisterFlagCompletionFunc("verdict", fixed("queued", "fired", "merged", "skipped", "missed"))
+	cmd.Flags().StringVar(&f.Verdict, "verdict", "", "only those that are queued, waiting, fired, merged, skipped or missed")
+	_ = cmd.RegisterFlagCompletionFunc("verdict", fixed("queued", "waiting", "fired", "merged", "skipped", "missed"))
 	cmd.Flags().StringVar(&f.From, "from", "", "planned at or after this `time`, RFC 3339")
 	cmd.Flags().StringVar(&f.To, "to", "", "planned before this `time`, RFC 3339")
 	pageFlags(cmd, &limit, 50, &cursor)

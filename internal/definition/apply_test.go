@@ -125,6 +125,13 @@ func plans() *rapid.Generator[job.ScheduleSpec] {
 		default:
 			s.At = far.Draw(t, "at")
 		}
+		if rapid.Bool().Draw(t, "after") {
+			s.After = &job.After{
+				All:    []job.Upstream{{Schedule: "upstream"}},
+				Period: rapid.SampledFrom([]job.Period{"", job.PeriodHour, job.PeriodDay, job.PeriodYear}).Draw(t, "period"),
+				Wait:   job.Duration(time.Second) * job.Duration(rapid.IntRange(0, 1e6).Draw(t, "wait")),
+			}
+		}
 		return s
 	})
 }
@@ -174,6 +181,9 @@ func TestExportedAndAppliedNothingChanges(t *testing.T) {
 			if _, err := from.PutWorkflow(ctx, "w", w); err != nil {
 				t.Fatalf("%v: %+v", err, w)
 			}
+		}
+		if _, err := from.PutSchedule(ctx, "upstream", job.ScheduleSpec{Job: "job-0", Cron: "0 0 1 1 *"}); err != nil {
+			t.Fatal(err)
 		}
 		s := plans().Draw(t, "schedule")
 		if _, err := from.PutSchedule(ctx, "s", s); err != nil {

@@ -66,9 +66,6 @@ var schedules = row[job.ScheduleSpec]{
 		if e := s.Validate(); e != nil {
 			return e
 		}
-		if s.After != nil {
-			return job.Invalid("after", "is not supported yet", "")
-		}
 		if e := expression.CheckSchedule(s); e != nil {
 			return e
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/axd-project/axd/client"
@@ -94,7 +93,7 @@ func (s *Set) Compare(ctx context.Context, c *client.Client, o Options) (*Plan, 
 		p.Steps = append(p.Steps, step)
 	}
 	for _, k := range slices.Backward(kinds) {
-		for _, name := range slices.Sorted(maps.Keys(stored[k])) {
+		for _, name := range k.namingFirst(stored[k]) {
 			if old := stored[k][name]; old.Set == o.Set && !mine[k.Name+" "+name] {
 				step := Step{Kind: k.Name, Name: name, Action: Left, Version: old.Version, kind: k}
 				if o.Prune {

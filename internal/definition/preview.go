@@ -17,6 +17,9 @@ const previewed = 3
 
 // nextFires tells the next planned times of a schedule as it would be.
 func nextFires(s *job.ScheduleSpec, in Preview) []string {
+	if s.ByPeriod() {
+		return []string{"once in each " + string(s.After.PeriodOrDefault()) + ", when all that it comes after has succeeded"}
+	}
 	if s.Every != 0 && s.Anchor == 0 {
 		return []string{"each " + s.Every.String() + " from when it is created"}
 	}

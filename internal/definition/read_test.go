@@ -29,7 +29,8 @@ func TestReadRefuses(t *testing.T) {
 		"second of many": {head + "---\n" + head + "---\nkind: job\nname: [a]\n", "f:10: name: must be a text"},
 		"cut":            {"kind: job\nexec: {command: [a\n", "f:2"},
 		"cron":           {"kind: schedule\nname: x\njob: a\ncron: 61 * * * *", `f:4: cron: minute must be from 0 to 59 (got "61")`},
-		"after":          {"kind: schedule\nname: x\njob: a\nafter: {all: [{job: b}]}", `f:4: after: is not supported yet`},
+		"after":          {"kind: schedule\nname: x\njob: a\nafter: {all: [{job: b}], period: day, wait: -1s}", `f:4: after.wait: must be 0`},
+		"after an event": {"kind: schedule\nname: x\njob: a\nevent: {name: e}\nafter: {all: [{job: b}]}", `f:5: after: must not be given beside event`},
 		"step":           {"kind: workflow\nname: x\nsteps:\n- {name: a, job: a}\n- {name: b, job: b, needs: [c]}", "f:5: steps[1].needs[0]"},
 		"expression":     {"kind: workflow\nname: x\nsteps:\n- {name: a, job: a}\n- {name: b, job: b, needs: [a], when: 'steps.c.output'}", "f:5: steps[1].when"},
 		"laughs": {"kind: job\nname: x\nexec: {command: [a]}\napp: &a [" + strings.Repeat("b,", 10) + "]\n" +

@@ -85,7 +85,7 @@ func (s *Set) join(incomplete bool) []error {
 	}
 	order, cycles := s.order(known)
 	s.Objects = order
-	return append(wrong, cycles...)
+	return slices.Concat(wrong, cycles, s.loops(known))
 }
 
 // order sorts the objects by kind and, within one, each behind those that it names.

@@ -1,0 +1,97 @@
+package fsm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/axd-project/axd/job"
+)
+
+func putAfter(name string, fires job.Upstream, all ...job.Upstream) PutSchedule {
+	spec := job.ScheduleSpec{Job: fires.Job, Workflow: fires.Workflow}
+	if len(all) > 0 {
+		spec.After = &job.After{All: all}
+	}
+	return PutSchedule{Namespace: "default", Name: name, Spec: spec}
+}
+
+func (w *world) refuses(c Command, field, text string) {
+	w.t.Helper()
+	r := w.try(c)[0]
+	if r.Err == nil || r.Err.Field != field || !strings.Contains(r.Err.Error(), text) {
+		w.t.Fatalf("got %v, want %s: %s", r.Err, field, text)
+	}
+}
+
+// Schedules that wait for what they bring about, over jobs, workflows and each other,
+// are refused with the way, when they are made and when a workflow changes.
+func TestK6_01_CircleByAfter(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "b", "c"} {
+		w.do(PutJob{Namespace: "default", Name: name, Spec: job.Spec{Executor: job.Executor{Handler: "x"}}})
+	}
+	ofJob, ofFlow, of := func(n string) job.Upstream { return job.Upstream{Job: n} }, func(n string) job.Upstream { return job.Upstream{Workflow: n} },
+		func(n string) job.Upstream { return job.Upstream{Schedule: n} }
+	step := func(jobs ...string) (spec job.WorkflowSpec) {
+		for _, name := range jobs {
+			spec.Steps = append(spec.Steps, job.Step{Name: name, Job: name})
+		}
+		return spec
+	}
+	w.put("inner", step("b"))
+	w.put("outer", job.WorkflowSpec{Steps: []job.Step{{Name: "s", Workflow: "inner"}}})
+
+	w.refuses(putAfter("self", ofJob("a"), ofJob("a")), "after", "schedule self → job a → schedule self")
+	w.refuses(putAfter("self", ofJob("a"), of("self")), "after.all[0].schedule", "must not be the schedule itself")
+	w.refuses(putAfter("deep", ofFlow("outer"), ofJob("c"), ofJob("b")), "after",
+		"schedule deep → workflow outer → workflow inner → job b → schedule deep")
+
+	w.do(putAfter("first", ofJob("a")))
+	w.do(putAfter("second", ofFlow("outer"), of("first")))
+	w.do(putAfter("third", ofJob("c"), ofJob("b")))
+	w.refuses(putAfter("first", ofJob("a"), of("third")), "after",
+		"schedule first → schedule second → workflow outer → workflow inner → job b → schedule third → schedule first")
+	w.refuses(putAfter("fourth", ofFlow("inner"), of("third")), "after", "schedule fourth → workflow inner → job b → schedule third → schedule fourth")
+}
+
+func TestK6_01_CircleByWorkflowChange(t *testing.T) {
+	w := newWorld(t)
+	w.do(PutJob{Namespace: "default", Name: "a", Spec: job.Spec{Executor: job.Executor{Handler: "x"}}})
+	w.put("flow", job.WorkflowSpec{Steps: []job.Step{{Name: "s", Job: "true"}}})
+	w.do(putAfter("s", job.Upstream{Workflow: "flow"}, job.Upstream{Job: "a"}))
+	w.refuses(PutWorkflow{Namespace: "default", Name: "flow", Spec: job.WorkflowSpec{Steps: []job.Step{{Name: "s", Job: "a"}}}}, "steps",
+		"workflow flow → job a → schedule s → workflow flow")
+	if f, _ := GetWorkflow(w.tx, "default", "flow"); f.Version != 1 {
+		t.Errorf("version %d is stored", f.Version)
+	}
+}
+
+// A diamond is no circle.
+func TestK6_02_DiamondByAfter(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.do(PutJob{Namespace: "default", Name: name, Spec: job.Spec{Executor: job.Executor{Handler: "x"}}})
+	}
+	w.do(putAfter("b", job.Upstream{Job: "b"}, job.Upstream{Job: "a"}))
+	w.do(putAfter("c", job.Upstream{Job: "c"}, job.Upstream{Job: "a"}))
+	w.do(putAfter("d", job.Upstream{Job: "d"}, job.Upstream{Schedule: "b"}, job.Upstream{Schedule: "c"}, job.Upstream{Job: "a"}))
+}
+
+// What is waited for exists, and stays.
+func TestK6_03_UpstreamsExist(t *testing.T) {
+	w := newWorld(t)
+	w.do(PutJob{Namespace: "default", Name: "a", Spec: job.Spec{Executor: job.Executor{Handler: "x"}}})
+	w.put("flow", job.WorkflowSpec{Steps: []job.Step{{Name: "s", Job: "true"}}})
+	w.do(putAfter("up", job.Upstream{Job: "true"}))
+	for field, u := range map[string]job.Upstream{
+		"after.all[1].job": {Job: "nope"}, "after.all[1].workflow": {Workflow: "nope"}, "after.all[1].schedule": {Schedule: "nope"},
+	} {
+		w.refuses(putAfter("x", job.Upstream{Job: "true"}, job.Upstream{Job: "a"}, u), field, "does not exist")
+	}
+	w.do(putAfter("x", job.Upstream{Job: "true"}, job.Upstream{Job: "a"}, job.Upstream{Workflow: "flow"}, job.Upstream{Schedule: "up"}))
+	w.refuses(DeleteJob{Namespace: "default", Name: "a"}, "job", `is what schedule "x" waits for`)
+	w.refuses(DeleteWorkflow{Namespace: "default", Name: "flow"}, "workflow", `is what schedule "x" waits for`)
+	w.refuses(DeleteSchedule{Namespace: "default", Name: "up"}, "schedule", `is what schedule "x" waits for`)
+	w.do(putAfter("x", job.Upstream{Job: "true"}))
+	w.do(DeleteJob{Namespace: "default", Name: "a"}, DeleteWorkflow{Namespace: "default", Name: "flow"}, DeleteSchedule{Namespace: "default", Name: "up"})
+}
