@@ -90,6 +90,9 @@ func (a *api) backfill(r *request) error {
 		if !found {
 			return job.NotFound("schedule", ref.Name)
 		}
+		if s.Spec.ByPeriod() {
+			s.Created = 0 // its plan begins when it was created, which a backfill need not
+		}
 		plan, wrong := planOf(v, &s)
 		if wrong != nil {
 			return wrong

@@ -127,7 +127,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		job.Param{}, job.Step{}, job.ForEach{}, client.StartRunRequest{}, client.Run{}, client.RunTrigger{}, client.RunStep{},
 		client.RunDetail{}, client.RunList{}, client.RerunRequest{}, client.StepRequest{},
 		client.Calendar{}, client.CalendarList{},
-		client.Schedule{}, client.ScheduleStatus{}, client.SchedulePause{}, client.ScheduleCounts{}, client.ScheduleList{}, client.PauseRequest{},
+		client.Schedule{}, client.ScheduleStatus{}, client.ScheduleWait{}, client.ScheduleUpstream{}, client.SchedulePause{}, client.ScheduleCounts{}, client.ScheduleList{}, client.PauseRequest{},
 		client.TriggerRequest{}, client.PlannedTime{}, client.PlannedTimes{}, client.Fire{}, client.FireList{}, job.OnEvent{}, job.After{},
 		job.Upstream{}, job.DST{}, job.Calendars{},
 	}

@@ -42,6 +42,8 @@ func (a *apply) checkFireJoin(h *heldSchedule, t *FireTime) *job.Error {
 		return stale("join", "must be told of each time of a schedule with upstreams, and of no span", job.FormatTime(t.Nominal))
 	case w.Start > t.Nominal || w.End <= t.Nominal:
 		return job.Invalid("join", "must be of the time's period", job.FormatTime(t.Nominal))
+	case w.Start%doneStep != 0 || w.End%doneStep != 0:
+		return job.Invalid("join", "must begin and end at a quarter of an hour", job.FormatTime(w.Start))
 	}
 	return a.checkJoin(h, w.Start, w.End, w.Needs)
 }

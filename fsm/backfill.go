@@ -166,13 +166,13 @@ func NeedsFill(r Reader, ref ScheduleRef, nominal int64, which BackfillWhich) bo
 			if err := decode(v, &f); err != nil {
 				damaged(k)
 			}
-			if f.Verdict == VerdictFired {
+			if f.Verdict == VerdictFired || f.Verdict == VerdictWaiting {
 				fired = append(fired, f)
 			}
 			return len(fired) < maxBackfillLooks
 		})
 		found := slices.ContainsFunc(fired, func(f Fire) bool {
-			if which == FillMissing {
+			if which == FillMissing || f.Verdict == VerdictWaiting {
 				return true
 			}
 			if !f.Run.IsZero() {

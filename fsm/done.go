@@ -30,30 +30,25 @@ func awaitable(kind byte) bool { return kind == relJob || kind == relWorkflow ||
 
 // readAwaited reads what is waited for. It is a part of what is defined, so all of it
 // is held, and the end of a task that nobody waits for costs a look at a map.
-func readAwaited(r Reader) map[upstream]int {
-	var found map[upstream]int
+func (m *Machine) readAwaited(r Reader) {
+	m.awaited, m.dependencies = map[upstream]int{}, 0
 	for _, kind := range []byte{relJob, relSchedule, relWorkflow} {
 		p := key{tableRelations, kind}
 		r.Ascend(p, prefixEnd(p), func(k, _ []byte) bool {
 			kr := readKey(k)
 			kr.u8()
-			if found == nil {
-				found = map[upstream]int{}
-			}
-			found[upstream{kind, kr.name(), kr.name()}]++
+			m.awaited[upstream{kind, kr.name(), kr.name()}]++
+			m.dependencies++
 			return true
 		})
 	}
-	return found
 }
 
 func (a *apply) countAwaited(u upstream, n int) {
 	if !awaitable(u.kind) {
 		return
 	}
-	if a.awaited == nil {
-		a.awaited = map[upstream]int{}
-	}
+	a.dependencies += n
 	if a.awaited[u] += n; a.awaited[u] == 0 {
 		delete(a.awaited, u)
 	}

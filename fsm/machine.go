@@ -47,7 +47,8 @@ type Machine struct {
 	keys     keyFilter
 	breakers map[BreakerKey]Breaker // nil: not read yet
 
-	awaited map[upstream]int // what schedules wait for, by how many of them
+	awaited      map[upstream]int // what schedules wait for, by how many of them
+	dependencies int              // of all schedules together
 
 	runs       map[RunRef]*heldRun
 	heldSteps  int // in runs
@@ -161,7 +162,7 @@ func (m *Machine) load(r Reader) error {
 	m.meta = readMeta(r)
 	m.chain = readChain(r)
 	m.settings = ReadSettings(r)
-	m.awaited = readAwaited(r)
+	m.readAwaited(r)
 	for _, p := range job.Priorities {
 		m.low[p] = readLow(r, p)
 	}

@@ -57,12 +57,15 @@ func (e *scriptEnv) needs(ref ScheduleRef, f fields) (all []JoinNeed) {
 	return all
 }
 
+// quarter reads a time and takes the quarter of an hour before it, as periods begin.
+func (f fields) quarter(name string) int64 { return f.time(name) - f.time(name)%doneStep }
+
 // join reads what a time of a fire waits for.
 func (e *scriptEnv) join(ref ScheduleRef, f fields) *FireJoin {
 	if f["needs"] == "" {
 		return nil
 	}
-	return &FireJoin{Start: f.time("start"), End: f.time("end"), Until: f.time("wait-until"), Needs: e.needs(ref, f)}
+	return &FireJoin{Start: f.quarter("start"), End: f.quarter("end"), Until: f.time("wait-until"), Needs: e.needs(ref, f)}
 }
 
 func (e *scriptEnv) joinCommand(verb string, f fields, input string) (Command, bool) {
@@ -76,7 +79,7 @@ func (e *scriptEnv) joinCommand(verb string, f fields, input string) (Command, b
 		c := JudgeJoins{Term: e.termOf(f), Ref: ref, Generation: st.Generation}
 		for line := range strings.Lines(input) {
 			g := parseFields(strings.Fields(line))
-			c.Joins = append(c.Joins, JoinJudged{End: g.time("end"), Needs: e.needs(ref, g)})
+			c.Joins = append(c.Joins, JoinJudged{End: g.quarter("end"), Needs: e.needs(ref, g)})
 		}
 		return c, true
 	}

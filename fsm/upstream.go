@@ -37,11 +37,7 @@ func (a *apply) checkAfter(ref ScheduleRef, s *job.ScheduleSpec) *job.Error {
 			}
 		}
 	}
-	all := added
-	for _, n := range a.awaited {
-		all += n
-	}
-	if added > 0 && all > MaxDependencies {
+	if added > 0 && a.dependencies+added > MaxDependencies {
 		return &job.Error{
 			Code: job.CodeQuotaExceeded, Field: "after",
 			Rule: "is not taken: schedules wait for as much as may be, " + strconv.Itoa(MaxDependencies),

@@ -95,3 +95,30 @@ func TestK6_03_UpstreamsExist(t *testing.T) {
 	w.do(putAfter("x", job.Upstream{Job: "true"}))
 	w.do(DeleteJob{Namespace: "default", Name: "a"}, DeleteWorkflow{Namespace: "default", Name: "flow"}, DeleteSchedule{Namespace: "default", Name: "up"})
 }
+
+// The end of a task that nobody waits for costs not one row more, though others are
+// waited for.
+func TestTheEndOfATaskThatNobodyWaitsForCostsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.quick = true
+	cost := func() int {
+		id := w.do(Submit{Namespace: "default", Tasks: []job.TaskSpec{{Job: "true"}}})[0].Tasks[0].ID
+		task, _ := GetTask(w.tx, TaskRef{"default", id})
+		ending := w.ending(&task, job.OutcomeSuccess)
+		before := w.tx.ops
+		w.do(ending...)
+		return w.tx.ops - before
+	}
+	cost()
+	alone := cost()
+	w.do(PutJob{Namespace: "default", Name: "a", Spec: job.Spec{Executor: job.Executor{Handler: "x"}}})
+	w.do(putAfter("s", job.Upstream{Job: "true"}, job.Upstream{Job: "a"}))
+	if n := cost(); n != alone {
+		t.Errorf("%d rows with a schedule that waits for another job, %d without", n, alone)
+	}
+	w.do(PutJob{Namespace: "default", Name: "b", Spec: job.Spec{Executor: job.Executor{Handler: "x"}}})
+	w.do(putAfter("t", job.Upstream{Job: "b"}, job.Upstream{Job: "true"}))
+	if n := cost(); n == alone {
+		t.Errorf("%d rows with a schedule that waits for it, as without", n)
+	}
+}

@@ -247,14 +247,14 @@ func TestAfterTheHoursOfADay(t *testing.T) {
 		c, w := afterCluster(t, time.Second)
 		begin := time.Date(2000, 3, 25, 23, 0, 0, 0, time.UTC).Sub(c.start) // of the 26th in Berlin
 		c.down(w, begin-24*time.Hour+time.Minute)
-		c.schedule("hourly", job.ScheduleSpec{Job: "up", Cron: "30 * * * *", Misfire: job.MisfireAll})
+		c.schedule("hourly", job.ScheduleSpec{Job: "up", Cron: "30 * * * *", Misfire: job.MisfireAll, MisfireWindow: new(job.Duration(48 * time.Hour))})
 		c.schedule("daily", job.ScheduleSpec{Job: "down", Timezone: "Europe/Berlin", After: afterAll("", 0, ofSchedule("hourly"))})
 		time.Sleep(time.Minute)
 		wantText(t, "on the day before", c.lacks("daily", begin-24*time.Hour), "schedule hourly (0 of 24)")
 		c.down(w, 25*time.Hour)
 		time.Sleep(2 * time.Minute)
 		wantText(t, "on that day", c.lacks("daily", begin), "schedule hourly (1 of 23)")
-		wantText(t, "starts", c.ran(w, "down"), (begin + 62*time.Minute + 25*time.Second).String())
+		wantText(t, "starts", c.ran(w, "down"), (begin + 62*time.Minute + 24*time.Second).String())
 		c.check()
 	})
 }
