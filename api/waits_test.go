@@ -49,6 +49,11 @@ func TestSchedulesShowWhatTheyWaitFor(t *testing.T) {
 	if len(fires) != 1 || fires[0].Why != "upstream" || !strings.HasPrefix(fires[0].Error, "waits for schedule hourly (0 of 23), job up") {
 		t.Errorf("%+v", fires)
 	}
+	// A backfill reaches behind the period in which it was created, and leaves out what waits.
+	dry := expect[client.Backfill](w, 200, "POST", "/v1/schedules/s/backfill", `{"from":"2026-03-26T00:00:00Z","to":"2026-03-29T00:00:01Z","dry_run":true}`)
+	if dry.Total != 4 || dry.Fired != 3 || dry.Present != 1 {
+		t.Errorf("%+v", dry)
+	}
 	wantProblem(t, w.do("DELETE", "/v1/schedules/hourly", ""), 409, job.CodeConflict, "schedule")
 	wantProblem(t, w.do("DELETE", "/v1/jobs/up", ""), 409, job.CodeConflict, "job")
 }
