@@ -20,6 +20,9 @@ type Config struct {
 	RPC     string // host:port of Raft and RPC; default DefaultRPC
 	Gossip  string // host:port of membership, TCP and UDP; default DefaultGossip
 
+	AdvertiseRPC    string // host:port at which others reach RPC, where that is not where it listens
+	AdvertiseGossip string // ditto, Gossip
+
 	CallbackAllow   []netip.Prefix // addresses that callbacks may reach although they are inner ones
 	SecretKeyFile   string         // the key that secrets are encrypted with; default: none, and no secrets
 	AllowedHosts    []string       // names that a request's Host header may carry beside loopback and the listeners' own
@@ -112,6 +115,22 @@ func (c *Config) validate() error {
 			return err
 		}
 	}
+	if err := validateAdvertised("advertise-rpc", c.AdvertiseRPC); err != nil {
+		return err
+	}
+	return validateAdvertised("advertise-gossip", c.AdvertiseGossip)
+}
+
+// validateAdvertised refuses what nobody could dial; empty is fine.
+func validateAdvertised(field, address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if ip := net.ParseIP(host); err != nil || bad != nil || n == 0 || host == "" || ip != nil && ip.IsUnspecified() {
+		return job.Invalid(field, "must be HOST:PORT that others can dial, with a port from 1 to 65535", address)
+	}
 	return nil
 }
 
@@ -145,6 +164,9 @@ func (c *Config) electionTimeout() time.Duration {
 
 // advertiseRPC is the address others dial: a wildcard becomes the host's name.
 func (c *Config) advertiseRPC() string {
+	if c.AdvertiseRPC != "" {
+		return c.AdvertiseRPC
+	}
 	host, port, err := net.SplitHostPort(c.RPC)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
 		return net.JoinHostPort(c.Name, port)

@@ -55,6 +55,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"a name with a slash", "name", Config{Name: "a/b"}},
 		{"an address without a port", "http", Config{Name: "s", HTTP: "127.0.0.1"}},
 		{"a port that none is", "http", Config{Name: "s", HTTP: "127.0.0.1:99999"}},
+		{"an advertised address without a port", "advertise-rpc", Config{Name: "s", AdvertiseRPC: "10.0.0.1"}},
+		{"an advertised address that nobody can dial", "advertise-gossip", Config{Name: "s", AdvertiseGossip: "0.0.0.0:7482"}},
 		{"a public listener", "http", Config{Name: "s", HTTP: "0.0.0.0:7480"}},
 		{"a public gossip listener", "gossip", Config{Name: "s", Gossip: ":7482"}},
 		{"a host name that may be public", "rpc", Config{Name: "s", RPC: "example.org:7481"}},

@@ -191,7 +191,7 @@ func (s *Server) startGossip() (Membership, error) {
 			Role: cluster.RoleServer, Name: s.cfg.Name, Boot: s.boot, ClusterID: s.clusterID(),
 			RPC: s.cfg.advertiseRPC(), HTTP: s.http.Addr().String(), Version: s.cfg.Version,
 		},
-		Bind: s.cfg.Gossip, Join: s.cfg.Join, Logger: s.log, Foreign: s.onForeign,
+		Bind: s.cfg.Gossip, Advertise: s.cfg.AdvertiseGossip, Join: s.cfg.Join, Logger: s.log, Foreign: s.onForeign,
 	})
 }
 

@@ -153,7 +153,7 @@ func (w *Worker) join() error {
 			Role: cluster.RoleWorker, Name: w.cfg.Name, Boot: w.boot, ClusterID: w.clusterName, Gossip: bind,
 			Version: w.cfg.Version, Slots: w.cfg.Slots, Labels: w.cfg.Labels,
 		},
-		Bind: bind, Join: w.cfg.Join, Logger: w.log, Foreign: w.onForeign(w.clusterName),
+		Bind: bind, Advertise: w.cfg.AdvertiseGossip, Join: w.cfg.Join, Logger: w.log, Foreign: w.onForeign(w.clusterName),
 	})
 	if err != nil {
 		return fmt.Errorf("join the gossip: %w", err)

@@ -27,6 +27,8 @@ type Config struct {
 	DataDir    string // locks, unacknowledged results, residue of an earlier life; needed with Exec, else without it nothing outlives the process
 
 	Gossip string   // host:port to bind; default 127.0.0.1:0
+	// AdvertiseGossip is where servers reach Gossip, if elsewhere.
+	AdvertiseGossip string
 	Join   []string // gossip addresses of servers
 
 	Exec bool // offer exec and http executors (axd worker); a library user has handlers alone

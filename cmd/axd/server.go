@@ -77,6 +77,8 @@ func (s *serverFlags) add(cmd *cobra.Command) {
 	f.StringVar(&cfg.HTTP, "http", server.DefaultHTTP, "`address` of the API, host:port")
 	f.StringVar(&cfg.RPC, "rpc", server.DefaultRPC, "`address` of Raft and RPC, host:port")
 	f.StringVar(&cfg.Gossip, "gossip", server.DefaultGossip, "`address` of membership, host:port")
+	f.StringVar(&cfg.AdvertiseRPC, "advertise-rpc", "", "`address` at which others reach --rpc, such as a forwarded port (default: --rpc)")
+	f.StringVar(&cfg.AdvertiseGossip, "advertise-gossip", "", "`address` at which others reach --gossip (default: --gossip)")
 	f.StringSliceVar(&cfg.Join, "join", nil, "gossip `addresses` of servers, comma separated")
 	f.IntVar(&cfg.BootstrapExpect, "bootstrap-expect", 0, "`servers` that form a new cluster together (default: 1 without --join)")
 	f.BoolVar(&cfg.Insecure, "insecure", false, "allow listeners that other machines can reach")

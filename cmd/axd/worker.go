@@ -39,6 +39,7 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 	f := cmd.Flags()
 	f.StringVar(&cfg.Name, "name", host, "the worker's `name`; keep it over restarts")
 	f.StringVar(&cfg.Gossip, "gossip", "127.0.0.1:0", "gossip `address`, host:port")
+	f.StringVar(&cfg.AdvertiseGossip, "advertise-gossip", "", "`address` at which servers reach --gossip (default: --gossip)")
 	f.StringSliceVar(&cfg.Join, "join", nil, "gossip `addresses` of servers, comma separated")
 	f.IntVar(&cfg.Slots, "slots", 0, "attempts at one time (default: twice the CPUs)")
 	f.StringVar(&cfg.DataDir, "data-dir", "./axd-worker", "`directory` for unacknowledged results and attempts' files")
@@ -53,6 +54,9 @@ this order; a flag --data-dir is AXD_DATA_DIR and data_dir there.`,
 			return usage("--join", "must name the gossip address of at least one server, such as 127.0.0.1:7482")
 		}
 		err := errors.Join(checkDataDir(cfg.DataDir), checkAddresses("--join", cfg.Join...), checkAddresses("--gossip", cfg.Gossip))
+		if cfg.AdvertiseGossip != "" {
+			err = errors.Join(err, checkAddresses("--advertise-gossip", cfg.AdvertiseGossip))
+		}
 		if err != nil {
 			return err
 		}
