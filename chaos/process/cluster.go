@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,9 +27,15 @@ type Config struct {
 	Dir      string // data directories and logs; must exist
 	Servers  int    // default 3
 	Detached bool   // the processes outlive this one
+	// Forwarded gives servers and workers a second set of addresses, which they
+	// advertise; somebody has to pass on what arrives there.
+	Forwarded bool
 
 	ServerArgs []string // flags of every server beside those that join them
 	ServerEnv  []string // KEY=VALUE of every server
+	// Wrap says with what words the program of a server is started, put before it.
+	// Optional.
+	Wrap func(server string) []string
 }
 
 // Server is one server's process and where it listens.
@@ -36,6 +43,15 @@ type Server struct {
 	*Process
 	HTTP, RPC, Gossip string
 	DataDir           string
+	// Where others reach RPC and Gossip: there, unless the cluster is forwarded.
+	PublicRPC, PublicGossip string
+}
+
+// Worker is a worker's process and where its gossip is.
+type Worker struct {
+	*Process
+	Gossip, PublicGossip string
+	DataDir              string
 }
 
 // Cluster is servers of one cluster and what runs beside them.
@@ -51,36 +67,73 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Servers == 0 {
 		cfg.Servers = 3
 	}
-	ports, err := FreePorts(3 * cfg.Servers)
-	if err != nil {
-		return nil, err
-	}
 	c := &Cluster{
 		Group: NewGroup(cfg.Detached), cfg: cfg,
 		probe: http.Client{Timeout: probeTime, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	for i := range cfg.Servers {
-		name := "s" + strconv.Itoa(i+1)
-		c.Servers = append(c.Servers, &Server{
-			HTTP: ports[3*i], RPC: ports[3*i+1], Gossip: ports[3*i+2], DataDir: filepath.Join(cfg.Dir, name),
-		})
+	for range cfg.Servers {
+		s, err := c.place("s" + strconv.Itoa(len(c.Servers)+1))
+		if err != nil {
+			return nil, err
+		}
+		c.Servers = append(c.Servers, s)
 	}
 	for i, s := range c.Servers {
-		name := "s" + strconv.Itoa(i+1)
-		args := []string{
-			"server", "--name", name, "--data-dir", s.DataDir, "--http", s.HTTP, "--rpc", s.RPC, "--gossip", s.Gossip,
-			"--join", c.Join(), "--bootstrap-expect", strconv.Itoa(cfg.Servers),
-		}
-		s.Process = c.Run(name, append(args, cfg.ServerArgs...), cfg.ServerEnv)
+		c.serve(s, "s"+strconv.Itoa(i+1), "--bootstrap-expect", strconv.Itoa(cfg.Servers))
 	}
 	return c, nil
+}
+
+// place chooses a server's addresses.
+func (c *Cluster) place(name string) (*Server, error) {
+	ports, err := FreePorts(5)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{HTTP: ports[0], RPC: ports[1], Gossip: ports[2], DataDir: filepath.Join(c.cfg.Dir, name)}
+	s.PublicRPC, s.PublicGossip = s.RPC, s.Gossip
+	if c.cfg.Forwarded {
+		s.PublicRPC, s.PublicGossip = ports[3], ports[4]
+	}
+	return s, nil
+}
+
+// serve makes a server's process.
+func (c *Cluster) serve(s *Server, name string, args ...string) {
+	args = append([]string{
+		"server", "--name", name, "--data-dir", s.DataDir, "--http", s.HTTP, "--rpc", s.RPC, "--gossip", s.Gossip,
+		"--join", c.Join(),
+	}, args...)
+	if c.cfg.Forwarded {
+		args = append(args, "--advertise-rpc", s.PublicRPC, "--advertise-gossip", s.PublicGossip)
+	}
+	program := []string{c.cfg.Bin}
+	if c.cfg.Wrap != nil {
+		program = append(c.cfg.Wrap(name), program...)
+	}
+	s.Process = c.run(name, program, append(args, c.cfg.ServerArgs...), c.cfg.ServerEnv)
+}
+
+// Grow makes one more server, not yet started, which joins those that are there.
+func (c *Cluster) Grow(name string) (*Server, error) {
+	s, err := c.place(name)
+	if err != nil {
+		return nil, err
+	}
+	c.serve(s, name)
+	c.Servers = append(c.Servers, s)
+	return s, nil
 }
 
 // Run makes a process of the cluster's binary, not yet started. Its log is a
 // file of its name.
 func (c *Cluster) Run(name string, args, env []string) *Process {
+	return c.run(name, []string{c.cfg.Bin}, args, env)
+}
+
+func (c *Cluster) run(name string, program, args, env []string) *Process {
 	return c.Add(Command{
-		Name: name, Path: c.cfg.Bin, Args: args, Env: env, Log: filepath.Join(c.cfg.Dir, name+".log"),
+		Name: name, Path: program[0], Args: append(slices.Clone(program[1:]), args...), Env: env, Log: filepath.Join(c.cfg.Dir, name+".log"),
 	})
 }
 
@@ -92,11 +145,26 @@ func (c *Cluster) Worker(name string, slots int, args ...string) *Process {
 	}, args...), nil)
 }
 
+// ForwardedWorker is Worker in a forwarded cluster. A second process of one name
+// needs a directory of another.
+func (c *Cluster) ForwardedWorker(name, dir string, slots int, args ...string) (*Worker, error) {
+	ports, err := FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{Gossip: ports[0], PublicGossip: ports[1], DataDir: filepath.Join(c.cfg.Dir, dir)}
+	w.Process = c.Run(dir, append([]string{
+		"worker", "--name", name, "--data-dir", w.DataDir, "--gossip", w.Gossip, "--advertise-gossip", w.PublicGossip,
+		"--join", c.Join(), "--slots", strconv.Itoa(slots),
+	}, args...), nil)
+	return w, nil
+}
+
 // Join lists the servers' gossip addresses, as --join takes them.
 func (c *Cluster) Join() string {
 	var all []string
 	for _, s := range c.Servers {
-		all = append(all, s.Gossip)
+		all = append(all, s.PublicGossip)
 	}
 	return strings.Join(all, ",")
 }

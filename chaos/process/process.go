@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -146,6 +148,19 @@ func (p *Process) Kill() error {
 
 // Pause stops the process where it is (SIGSTOP), until Resume.
 func (p *Process) Pause() error { return p.Signal(syscall.SIGSTOP) }
+
+// Standing tells whether the kernel holds the process where it is.
+func (p *Process) Standing() bool {
+	if !p.Running() {
+		return false
+	}
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID()), "stat"))
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(afterName(data)))
+	return len(fields) > 0 && fields[0] == "T"
+}
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }

@@ -79,22 +79,14 @@ func TestALifeAndTheNext(t *testing.T) {
 
 func TestAPausedProcessStands(t *testing.T) {
 	p := start(t, newGroup(t), "exec sleep 60")
-	state := func() string {
-		data, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID()) + "/stat")
-		if err != nil {
-			t.Fatal(err)
-		}
-		rest := afterName(data)
-		return strings.Fields(string(rest))[0]
-	}
 	if err := p.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it stands", func() bool { return state() == "T" })
+	eventually(t, "it stands", p.Standing)
 	if err := p.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it goes on", func() bool { return state() != "T" })
+	eventually(t, "it goes on", func() bool { return !p.Standing() })
 }
 
 func TestStopKillsWhatDoesNotHeedIt(t *testing.T) {
