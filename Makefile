@@ -22,6 +22,8 @@ MEASURE    = go test -short -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME)
 	$(if $(filter ./...,$(PKG)),$(PARTS),$(PKG))
 
 FUZZTIME  ?= 10s
+AXD_CHAOS_TIME ?= 40m
+HOURS     ?= 8
 BENCH      ?= .
 BENCHTIME  ?= 0.3s
 BENCHCOUNT ?= 6
@@ -50,8 +52,22 @@ test: build vet ## build, vet, and run all tests with the race detector (PKG=./f
 	go test -race $(PKG)
 	go test -race -tags chaos ./internal/chaosclock
 ifeq ($(PKG),./...)
-	$(MAKE) sim
+	$(MAKE) sim chaos-short
 endif
+
+.PHONY: chaos-short
+chaos-short: build ## put real processes through six kinds of fault, about a minute
+	bin/axd chaos run --short --duration 1s --parallel 3 --report .cache/chaos
+
+.PHONY: chaos
+chaos: build chaos-build ## put real processes through every kind of fault (AXD_CHAOS_TIME=40m)
+	bin/axd chaos run --servers bin/axd-chaos --duration $(AXD_CHAOS_TIME) --report .cache/chaos
+
+.PHONY: soak
+soak: build chaos-build ## do that for HOURS=8, with a new seed each hour
+	set -e; for hour in $$(seq 1 $(HOURS)); do \
+		bin/axd chaos run --servers bin/axd-chaos --duration 1h --report .cache/soak/$$hour; \
+	done
 
 .PHONY: sim
 sim: ## live through random faults for 20 virtual hours (AXD_SIM_HOURS), or AXD_SIM_SEED=7 for one plan, AXD_SIM_SEEDS=100 for so many

@@ -195,7 +195,7 @@ tasks to workers. Nothing that axd acknowledged is lost when a server dies.`,
 	root.AddCommand(newImport())
 	root.AddCommand(newAudit(), newEvent())
 	root.AddCommand(newSecret())
-	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench())
+	root.AddCommand(newDev(), newServer(), newWorker(), newSupervisor(), newBench(), newChaos())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // as every noun: refuse a verb that doesn't exist

@@ -27,7 +27,7 @@ var imports = map[string][]string{
 	"api":       {"fsm", "job", "client", "internal/expression"}, // client: it holds the JSON shapes that api serves
 	"server":    {"*"},
 	"cmd": {
-		"server", "worker", "client", "job", "internal/bench", "internal/crontab", "internal/definition", "internal/expression", "internal/timeslice",
+		"server", "worker", "client", "job", "chaos/trial", "internal/bench", "internal/crontab", "internal/definition", "internal/expression", "internal/timeslice",
 	},
 	"examples": {"client", "worker", "job", "chaos/process"},
 	"internal": {},
@@ -35,6 +35,10 @@ var imports = map[string][]string{
 	// chaos runs whole servers, on its own network, disks and clocks.
 	"chaos":         {"server", "worker", "client", "fsm", "job", "cluster", "raftnode", "store"},
 	"chaos/process": {"client"}, // it runs the binary as an operator does
+	"chaos/proxy":   {},
+	"chaos/trial": { // judges real processes as the simulation judges its own
+		"chaos", "chaos/process", "chaos/proxy", "client", "fsm", "job", "raftnode", "store", "internal/definition",
+	},
 	// The leader computes and proposes; apply never does, and job stays without it.
 	"internal/expression": {"job"},
 	"internal/bench":      {"chaos/process", "client", "worker", "job"},
