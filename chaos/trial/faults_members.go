@@ -30,7 +30,7 @@ func replaceServer(ctx context.Context, st *stage) error {
 	round := 0
 	return st.rounds(ctx, func(ctx context.Context) error {
 		if round++; round == servers { // callers know the first three servers, and need one of them
-			return st.rest(ctx, time.Until(st.until))
+			return st.rest(ctx, max(0, time.Until(st.until)))
 		}
 		leader, old, err := st.follower(ctx)
 		if err != nil {

@@ -68,6 +68,10 @@ func cutWorker(ctx context.Context, st *stage) error {
 	})
 }
 
+// twinBound is how soon a second worker of a name has to end: it is refused at once,
+// and tries for a while, since it may be the first one's next life.
+const twinBound = 25 * time.Second
+
 func twinWorker(ctx context.Context, st *stage) error {
 	round := 0
 	return st.rounds(ctx, func(ctx context.Context) error {
@@ -88,8 +92,8 @@ func twinWorker(ctx context.Context, st *stage) error {
 			f.acted("it ended by itself with code %d", twin.ExitCode())
 		case <-w.Done():
 			st.violated("worker %s ended with code %d because of one that came later", name, w.ExitCode())
-		case <-time.After(st.speed.scale(15 * time.Second)):
-			f.acted("it has not ended within 15 s")
+		case <-time.After(st.speed.scale(twinBound)):
+			f.acted("it has not ended within %s", twinBound)
 			st.violated("two workers named %s live beside each other", name)
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -34,6 +34,8 @@ type load struct {
 	st      *stage
 	clients []*client.Client
 	cancel  context.CancelFunc
+	asking  context.Context // of every call
+	giveUp  context.CancelFunc
 	calling sync.WaitGroup
 	own     *own // the caller's own definitions; nil: ours
 
@@ -47,6 +49,7 @@ type load struct {
 // newLoad makes callers, each of which knows the servers in another order.
 func newLoad(st *stage) (*load, error) {
 	l := &load{st: st, hooks: map[string]bool{}}
+	l.asking, l.giveUp = context.WithCancel(context.Background())
 	addresses := st.HTTP()
 	for i := range callers {
 		mine := append(append([]string(nil), addresses[i%len(addresses):]...), addresses[:i%len(addresses)]...)
@@ -136,6 +139,12 @@ func (l *load) quiet(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// abandon ends the callers without their answers.
+func (l *load) abandon() {
+	l.giveUp()
+	l.stop()
 }
 
 func (l *load) close() {
@@ -305,7 +314,7 @@ func (c *caller) look(id string) {
 }
 
 func (c *caller) startRun(workflow string) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := context.WithTimeout(c.asking, callTime)
 	defer cancel()
 	run, err := c.c.StartRun(ctx, workflow, client.StartRunRequest{})
 	if err != nil {
@@ -318,7 +327,7 @@ func (c *caller) startRun(workflow string) {
 
 // do makes a call and records its answer.
 func (c *caller) do(call chaos.Call, ask func(context.Context) (client.Task, error)) (client.Task, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := context.WithTimeout(c.asking, callTime)
 	defer cancel()
 	t, err := ask(ctx)
 	call.Ended = time.Now()

@@ -22,6 +22,12 @@ type own struct {
 	workflows []string
 }
 
+// CheckWorkload tells whether definition files can be a workload.
+func CheckWorkload(path string) error {
+	_, err := loadOwn(path)
+	return err
+}
+
 func loadOwn(path string) (*own, error) {
 	set, err := definition.Load([]string{path}, nil)
 	if err != nil {

@@ -155,7 +155,7 @@ func (st *stage) start(ctx context.Context) error {
 // close ends everything; all of it may be called twice.
 func (st *stage) close() {
 	if st.load != nil {
-		st.load.stop()
+		st.load.abandon()
 	}
 	if st.watch != nil {
 		st.watch.stop()
@@ -213,9 +213,10 @@ const (
 	restAfter  = 1500 * time.Millisecond
 )
 
-// rounds makes the same trouble until the time is over, at least once.
+// rounds makes the same trouble once, and again while there is time for one more.
 func (st *stage) rounds(ctx context.Context, once func(ctx context.Context) error) error {
-	for first := true; first || time.Now().Before(st.until); first = false {
+	for took := time.Duration(0); took == 0 || time.Now().Add(took).Before(st.until); {
+		began := time.Now()
 		if err := st.rest(ctx, restBefore); err != nil {
 			return err
 		}
@@ -225,6 +226,7 @@ func (st *stage) rounds(ctx context.Context, once func(ctx context.Context) erro
 		if err := st.rest(ctx, restAfter); err != nil {
 			return err
 		}
+		took = time.Since(began)
 	}
 	return nil
 }
@@ -234,8 +236,8 @@ func (st *stage) rounds(ctx context.Context, once func(ctx context.Context) erro
 func (st *stage) recovered(ctx context.Context, f *Fault) error {
 	r := f.get()
 	limit := max(3*r.Bound, 10*time.Second)
-	end := r.since.Add(limit)
-	for time.Now().Before(end) {
+	for end, last := r.since.Add(limit), false; !last; {
+		last = !time.Now().Before(end)
 		if at, ok := st.watch.acceptedSince(r.since); ok {
 			f.set(func(r *FaultRecord) { r.Recovered, r.Recovery = true, at.Sub(r.since) })
 			return nil

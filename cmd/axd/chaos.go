@@ -108,6 +108,11 @@ tested, or everything was skipped.`,
 			return usage("--duration", "must be more than 0")
 		}
 		o.Duration = time.Duration(length)
+		if o.Config != "" {
+			if err := trial.CheckWorkload(o.Config); err != nil {
+				return err
+			}
+		}
 		if !cmd.Flags().Changed("seed") {
 			o.Seed = uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		}
