@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Options, scenarios []Scenario) (*Report, error) 
 				return
 			}
 			work := filepath.Join(dir, s.Name)
-			rep.Results[i] = o.try(ctx, s, work, share, o.Seed+uint64(i)*1_000_003)
+			rep.Results[i] = o.try(ctx, s, work, share, o.Seed+uint64(i)*1_000_003) //nolint:gosec // an index
 			o.tell(s.Name, rep.Results[i].line(), true)
 			_ = os.RemoveAll(work)
 		})
@@ -199,7 +199,7 @@ func keepLogs(from, to string) error {
 	for _, log := range logs {
 		data, err := os.ReadFile(log)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(to, filepath.Base(log)), data, 0o600)
+			err = os.WriteFile(filepath.Join(to, filepath.Base(log)), data, 0o600) //nolint:gosec // the paths are ours
 		}
 		if err != nil {
 			return err

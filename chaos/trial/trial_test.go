@@ -109,7 +109,7 @@ func TestReportsAreWellFormed(t *testing.T) {
 			Faults []struct {
 				Recovery float64 `json:"recovery_seconds"`
 			}
-		} //nolint:revive // as in the JSON
+		}
 	}
 	if err := json.Unmarshal(read(jsonFile), &back); err != nil || back.Verdict != Violated || back.Scenarios[0].Faults[0].Recovery == 0 {
 		t.Errorf("%+v, %v", back, err)
