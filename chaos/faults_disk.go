@@ -148,6 +148,7 @@ func (i *injector) interrupt(f Fault, strike func(sender, receiver *Server) bool
 		name = i.some(without(servers, name))[0]
 	}
 	receiver := i.c.Server(name)
+	i.waitFor(func() bool { return i.caughtUp(receiver) }) // or one may be under way since an earlier fault
 	what := "snapshots interrupted"
 	heal := i.cut(both([]string{name}, without(servers, name)))
 	sender := i.outrun(receiver)
@@ -185,6 +186,17 @@ func (i *injector) interrupt(f Fault, strike func(sender, receiver *Server) bool
 		receiver.Restart()
 		return did
 	}
+}
+
+// caughtUp tells whether a server has all but what is on its way.
+func (i *injector) caughtUp(s *Server) bool {
+	leader := i.c.Leader()
+	if leader == nil {
+		return false
+	}
+	_, all := leader.Disk().logBounds()
+	_, last := s.Disk().logBounds()
+	return last+underWay > all
 }
 
 // receivedPath is in the names of files of a snapshot that is being received.

@@ -36,6 +36,7 @@ var (
 //   - Addresses are server names, see stream.
 //   - Entries that were damaged on the way are refused before raft sees them.
 //   - It follows how far each peer's log reaches, which raft doesn't tell.
+//   - A snapshot makes a follower of a candidate, as entries do.
 //   - What a peer has taken counts once this server has it on its own disk too;
 //     see appender.
 //
@@ -134,13 +135,32 @@ func (t *transport) receive() {
 				rpc.Respond(nil, err)
 				continue
 			}
-			select {
-			case t.rpcs <- rpc:
-			case <-t.stop:
+			if s, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok && !t.hand(heartbeatOf(s)) || !t.hand(rpc) {
 				rpc.Respond(nil, raft.ErrTransportShutdown)
 				return
 			}
 		}
+	}
+}
+
+// hand gives a request to raft; false: the transport ends.
+func (t *transport) hand(rpc raft.RPC) bool {
+	select {
+	case t.rpcs <- rpc:
+		return true
+	case <-t.stop:
+		return false
+	}
+}
+
+// heartbeatOf is a heartbeat of who sends a snapshot. Its answer goes nowhere. Other
+// than entries, a snapshot leaves a candidate of its term one: should its sender die
+// then, the candidate would refuse its vote to everybody for the leader's sake, and
+// without the newest entries not be elected itself, for ever.
+func heartbeatOf(s *raft.InstallSnapshotRequest) raft.RPC {
+	return raft.RPC{
+		Command:  &raft.AppendEntriesRequest{RPCHeader: s.RPCHeader, Term: s.Term, Leader: s.Leader}, //nolint:staticcheck // of older peers
+		RespChan: make(chan raft.RPCResponse, 1),
 	}
 }
 

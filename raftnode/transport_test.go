@@ -54,7 +54,12 @@ func pair(t *testing.T) (a, b *transport) {
 	start := func(name string) *transport {
 		return newTransport(Config{
 			Name: name, Listener: listeners[name], ElectionTimeout: time.Second,
-			Dial: func(ctx context.Context, name, _ string) (net.Conn, error) { return listeners[name].dial(ctx) },
+			Dial: func(ctx context.Context, name, _ string) (net.Conn, error) {
+				if listeners[name] == nil {
+					return nil, errors.New("unreachable")
+				}
+				return listeners[name].dial(ctx)
+			},
 		}, func(string) (string, bool) { return "", true }, func(string) bool { return true }, onDisk{}, logger)
 	}
 	return start("a"), start("b")
@@ -114,6 +119,9 @@ func TestStalledSenderFreesTheReceiver(t *testing.T) {
 			var resp raft.InstallSnapshotResponse
 			_ = a.InstallSnapshot("b", "b", &raft.InstallSnapshotRequest{Size: 1 << 30}, &resp, body)
 		}()
+		if _, ok := (<-b.Consumer()).Command.(*raft.AppendEntriesRequest); !ok {
+			t.Error("no heartbeat comes before a snapshot")
+		}
 		rpc := <-b.Consumer()
 		began := time.Now()
 		n, err := io.Copy(io.Discard, rpc.Reader)
@@ -199,6 +207,50 @@ func TestDamagedEntriesDontReachRaft(t *testing.T) {
 			t.Errorf("a damaged entry was answered with %+v, %v", resp, err)
 		}
 		close(stop)
+		closeBoth(t, a, b)
+	})
+}
+
+// A candidate that is sent a snapshot by a leader which dies then votes for others.
+func TestASnapshotOfADeadLeaderHoldsNoVoteBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		logger := newRaftLogger(slog.New(slog.DiscardHandler))
+		log := newLogStore(memoryLog{raft.NewInmemStore()}, "b", 1<<10, newGuard(time.Hour, func(int, error) {}))
+		conf := raft.DefaultConfig()
+		conf.LocalID, conf.Logger, conf.NoLegacyTelemetry, conf.SnapshotInterval = "b", logger, true, never
+		r, err := raft.NewRaft(conf, noState{}, log, log, raft.NewInmemSnapshotStore(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members := raft.Configuration{Servers: []raft.Server{{ID: "a", Address: "a"}, {ID: "b", Address: "b"}, {ID: "c", Address: "c"}}}
+		if err := r.BootstrapCluster(members).Error(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(time.Minute); r.State() != raft.Candidate && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		}
+		header := func(name string) raft.RPCHeader {
+			return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(name), Addr: []byte(name)}
+		}
+		var installed raft.InstallSnapshotResponse
+		snapshot := &raft.InstallSnapshotRequest{
+			RPCHeader: header("a"), SnapshotVersion: raft.SnapshotVersionMax, Term: r.CurrentTerm(), LastLogIndex: 10, LastLogTerm: 1,
+			Configuration: raft.EncodeConfiguration(members), ConfigurationIndex: 1,
+		}
+		_ = a.InstallSnapshot("b", "b", snapshot, &installed, strings.NewReader("")) // noState takes none
+		if leader, _ := r.LeaderWithID(); leader != "a" {
+			t.Fatalf("after a snapshot %q leads", leader)
+		}
+		time.Sleep(time.Minute)
+		var vote raft.RequestPreVoteResponse
+		ask := &raft.RequestPreVoteRequest{RPCHeader: header("c"), Term: r.CurrentTerm() + 1, LastLogIndex: 100, LastLogTerm: 1}
+		if err := a.RequestPreVote("b", "b", ask, &vote); err != nil || !vote.Granted {
+			t.Errorf("a minute after the leader's death a server with a longer log is told %+v, %v", vote, err)
+		}
+		if err := r.Shutdown().Error(); err != nil {
+			t.Error(err)
+		}
+		log.guard.close()
 		closeBoth(t, a, b)
 	})
 }
