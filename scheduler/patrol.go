@@ -59,6 +59,10 @@ func (l *loop) patrol(w *workerState, held []Held) {
 		}
 	}
 	for _, a := range w.earlier { // their lease ends them
+		if h, ok := known[a.ref]; ok && h.adopted(a) {
+			l.adopt(r, w, a, now)
+			l.remind(r, w, a)
+		}
 		delete(known, a.ref)
 	}
 	stale := l.endStale(r, w, known)

@@ -174,9 +174,13 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 			entry = was
 			entry.boot = a.Boot
 		}
-		w.hold(entry, now)
 		h, ok := known[a.AttemptRef]
 		delete(known, a.AttemptRef)
+		if ok && a.Boot != w.boot && h.adopted(entry) {
+			l.adopt(r, w, entry, now)
+		} else {
+			w.hold(entry, now)
+		}
 		entry.declared(h, now)
 		switch {
 		case ok && !h.Finished && a.Boot == fsm.RebasedBoot:
@@ -195,6 +199,20 @@ func (l *loop) settle(r fsm.Reader, w *workerState, held []Held) {
 	l.send(w, again)
 	for i := range again { // the wish may be older than the session
 		l.remind(r, w, w.active[again[i].Task.Ref()])
+	}
+}
+
+// adopted tells that a life of a worker has what an earlier one began: a command that
+// went on without it.
+func (h Held) adopted(a *active) bool { return !h.Finished && !a.losing && a.boot != fsm.RebasedBoot }
+
+// adopt files an attempt of an earlier life under the present one.
+func (l *loop) adopt(r fsm.Reader, w *workerState, a *active, now int64) {
+	delete(w.earlier, a.ref.Ref)
+	a.boot, a.lostAt = w.boot, 0
+	w.hold(a, now)
+	if t, ok := fsm.GetTask(r, a.ref.Ref); ok && a.running {
+		l.armBackstop(r, w, &t)
 	}
 }
 

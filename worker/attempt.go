@@ -25,6 +25,7 @@ type ended struct {
 	class    string // of the error
 	retryMS  int64  // to the next attempt; 0: by the job's rule; below 0: never
 	giveBack string // why it was not run to its end; no result then
+	settle   func() // to be called once the result is safe; nil: nobody waits for that
 }
 
 func failed(text string) ended { return ended{outcome: job.OutcomeFailed, err: text} }
@@ -194,6 +195,9 @@ func (w *Worker) runAttempt(a *attempt) {
 	if e.giveBack == "" || e.started != 0 {
 		w.keep(s)
 	}
+	if e.settle != nil {
+		e.settle()
+	}
 	w.logEnd(a, e)
 	next, v := w.table.settle(a, s, w.clock.at(w.cfg.Clock()))
 	if next != nil {
@@ -223,6 +227,9 @@ func (w *Worker) own(s spooled) {
 
 // perform runs the attempt unless something forbids its start at this instant.
 func (w *Worker) perform(a *attempt) ended {
+	if a.adopted != nil {
+		return w.unlessDrained(a, w.goOn(a))
+	}
 	if reason := w.table.reasonOf(a); reason != stopNone {
 		return unstarted(reason)
 	}
@@ -254,6 +261,11 @@ func (w *Worker) perform(a *attempt) ended {
 	default:
 		e = w.runInProcess(a, w.runHandler)
 	}
+	return w.unlessDrained(a, e)
+}
+
+// unlessDrained gives an attempt back that was ended since the worker stops.
+func (w *Worker) unlessDrained(a *attempt, e ended) ended {
 	if reason := w.table.reasonOf(a); reason == stopDrain && e.outcome != job.OutcomeSuccess && e.giveBack == "" {
 		e.giveBack = stopCause(stopDrain).Error()
 	}

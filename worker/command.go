@@ -51,6 +51,7 @@ type command struct {
 	status    unix.WaitStatus
 	reason    stopReason
 	hurried   bool // its grace is short
+	doomed    bool // it is killed: its worker is gone, or wants it no more
 	killAt    time.Duration
 	nextLook  time.Duration
 	note      string

@@ -18,9 +18,11 @@ import (
 //	worker.json                 whose directory this is; locked while a worker runs
 //	attempts/NS/ID.TOKEN/       start lock: whoever makes it may start the attempt
 //	    lock                    what was started, and the machine's boot
-//	    process                 the command's first process
+//	    item                    of a command that outlives the worker: what was dispatched
+//	    process                 the command's first process, and when it started
 //	    io/payload io/output    what the command reads and may write
 //	    work/                   the command's directory
+//	supervisor                  socket of the supervisor, for a next life of the worker
 //	journal                     what the leader has not acknowledged
 //	journal.broken              the latest journal in which damage was found
 type dataDir struct {
@@ -144,6 +146,7 @@ func tokenOf(ref rpc.Ref) job.Token { return job.TokenOf(ref.Token) }
 
 func (a attemptDir) lock() string    { return filepath.Join(string(a), "lock") }
 func (a attemptDir) process() string { return filepath.Join(string(a), "process") }
+func (a attemptDir) item() string    { return filepath.Join(string(a), "item") }
 func (a attemptDir) payload() string { return filepath.Join(string(a), "io", "payload") }
 func (a attemptDir) output() string  { return filepath.Join(string(a), "io", "output") }
 func (a attemptDir) work() string    { return filepath.Join(string(a), "work") }
@@ -201,9 +204,15 @@ func (a attemptDir) prepare(payload []byte, who *identity) error {
 	return nil
 }
 
+// firstProcess is the content of an attempt's process file.
+type firstProcess struct {
+	process
+	Started int64 `json:"started_ms,omitempty"` // by the cluster's clock, as the leader may have been told
+}
+
 // recordProcess notes the command's first process for a later life.
-func (a attemptDir) recordProcess(p process) error {
-	b, err := json.Marshal(p)
+func (a attemptDir) recordProcess(p process, started int64) error {
+	b, err := json.Marshal(firstProcess{p, started})
 	if err != nil {
 		return fmt.Errorf("encode process: %w", err)
 	}

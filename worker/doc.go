@@ -29,7 +29,9 @@
 //
 // Commands belong to a small process of their own (SupervisorMain), which knows
 // the lease. It kills them when the worker dies (its pipe ends), and when the
-// worker hangs or can't reach the leader (no renewal comes). When the supervisor
+// worker hangs or can't reach the leader (no renewal comes). Those of jobs that say
+// on_disconnect: continue it keeps for the worker's next life, which takes them over
+// by a socket in the data directory. When the supervisor
 // dies, the kernel kills the commands, and the worker what they left. It holds
 // every process of a command: by its session and process group, as the reaper of
 // orphans by a mark in their environment, and with a delegated cgroup v2 whatever

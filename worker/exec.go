@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/axd-project/axd/cluster"
 	"github.com/axd-project/axd/job"
 )
 
@@ -33,6 +36,11 @@ func (w *Worker) runExec(a *attempt) ended {
 			return notStarted(err.Error())
 		}
 	}
+	if a.item.Continue {
+		if err := a.dir.writeItem(&outlivingItem{Item: a.item, Timeout: a.limit.timeout, Total: a.limit.total}); err != nil {
+			return notStarted(err.Error())
+		}
+	}
 	link, err := w.super.get()
 	if err != nil {
 		return ended{giveBack: err.Error()}
@@ -48,9 +56,13 @@ func (w *Worker) runExec(a *attempt) ended {
 	if err != nil {
 		return ended{giveBack: err.Error()}
 	}
+	return w.awaitCommand(a, link, s, process{})
+}
+
+// awaitCommand follows a command to its end.
+func (w *Worker) awaitCommand(a *attempt, link *link, s *supervised, leader process) ended {
 	a.hub.attach(commandOutput{link, s})
 	stop, hurried := a.ctx.Done(), w.hurried
-	leader := process{}
 	for {
 		select {
 		case r := <-s.started:
@@ -72,19 +84,24 @@ func (w *Worker) runExec(a *attempt) ended {
 			if r.Reason == stopGone { // children of the command may have outlived the supervisor
 				killResidue([]residueMark{{mark: a.dir.mark(), leader: leader}}, residueLimit)
 			}
-			return w.endOfCommand(a, r)
+			e := w.endOfCommand(a, r)
+			if a.item.Continue {
+				e.settle = func() { link.settle(s.seq) }
+			}
+			return e
 		}
 	}
 }
 
 func (w *Worker) commandBegun(a *attempt, r startedReport) {
-	if err := a.dir.recordProcess(r.Process); err != nil {
+	at := time.Duration(r.At)
+	if err := a.dir.recordProcess(r.Process, w.startTime(a, at)); err != nil {
 		w.log.Warn("a command's process could not be recorded", "error", err)
 	}
 	if r.Note != "" {
 		w.log.Warn(r.Note, refAttrs(a.item.Ref, a.item.Job)...)
 	}
-	w.begun(a, time.Duration(r.At))
+	w.begun(a, at)
 }
 
 // endOfCommand judges how a command ended.
@@ -165,6 +182,9 @@ func (w *Worker) environment(a *attempt, who *identity) []string {
 	if a.item.HeartbeatMS > 0 {
 		env = append(env, heartbeatEntry())
 	}
+	if servers := w.httpServers(); servers != "" {
+		env = append(env, "AXD_ADDR="+servers)
+	}
 	ref := a.item.Ref
 	env = append(env,
 		"AXD_TASK_ID="+job.ID(ref.ID).String(),
@@ -178,6 +198,23 @@ func (w *Worker) environment(a *attempt, who *identity) []string {
 		"AXD_WORKER="+w.cfg.Name,
 	)
 	return lastOfEach(env)
+}
+
+// httpServers lists where servers take requests, as gossip tells, for a command that
+// calls axd itself. What listens everywhere does not say where that is.
+func (w *Worker) httpServers() string {
+	if w.cluster == nil {
+		return ""
+	}
+	var all []string
+	for _, m := range w.cluster.Members() {
+		at, err := netip.ParseAddrPort(m.HTTP)
+		if m.Role == cluster.RoleServer && m.Liveness != cluster.Left && err == nil && !at.Addr().IsUnspecified() {
+			all = append(all, m.HTTP)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
 }
 
 // lastOfEach keeps the last entry of each variable, in order.

@@ -155,6 +155,7 @@ func workerProcess(t *testing.T, dir, leader string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "worker", dir, leader)
 	cmd.Stderr = testWriter{t}
+	cmd.WaitDelay = 10 * time.Millisecond // its supervisor may outlive it, with its stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func TestResidueOfAnEarlierLifeIsKilled(t *testing.T) {
 		left = append(left, cmd)
 	}
 	s, _ := readStat(left[1].Process.Pid)
-	if err := a.recordProcess(s.process); err != nil {
+	if err := a.recordProcess(s.process, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.close(); err != nil {

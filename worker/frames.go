@@ -20,6 +20,8 @@ type order struct {
 	Renew  *renewOrder  `msgpack:"r,omitempty"`
 	Follow *followOrder `msgpack:"f,omitempty"`
 	Took   *tookOrder   `msgpack:"t,omitempty"`
+	Settle *settleOrder `msgpack:"d,omitempty"`
+	End    bool         `msgpack:"e,omitempty"` // the worker stops: all that runs is to be killed
 }
 
 // startOrder starts a command. Seq numbers commands within one supervisor's life.
@@ -83,12 +85,40 @@ type tookOrder struct {
 	Taken      [2]int64 `msgpack:"t"`
 }
 
+// settleOrder tells that nobody wants to hear of a command any more: its result is
+// safe, or it is not wanted, in which case it is killed.
+type settleOrder struct {
+	Seq uint64 `msgpack:"q"`
+}
+
 // report is what the supervisor tells the worker.
 type report struct {
 	Started *startedReport `msgpack:"s,omitempty"`
 	Chunk   *chunkReport   `msgpack:"c,omitempty"`
 	Exited  *exitedReport  `msgpack:"x,omitempty"`
 	Alive   bool           `msgpack:"a,omitempty"` // answers a renewOrder
+	Held    *heldReport    `msgpack:"h,omitempty"` // the first, to a worker's next life
+}
+
+// heldVersion is of the frames between worker and supervisor: a worker adopts
+// nothing of a supervisor that speaks otherwise.
+const heldVersion = 1
+
+// heldReport tells a worker's next life which commands have outlived the one before.
+type heldReport struct {
+	Version  int           `msgpack:"v"`
+	Commands []heldCommand `msgpack:"c,omitempty"`
+	More     bool          `msgpack:"m,omitempty"` // another one follows
+}
+
+const heldMost = 256 // commands in one report: far below maxFrame
+
+// heldCommand is a command that goes on, or has ended and is yet to be told of.
+type heldCommand struct {
+	Seq     uint64  `msgpack:"q"`
+	Mark    string  `msgpack:"m"`
+	Process process `msgpack:"p"`
+	Started int64   `msgpack:"s,omitempty"` // ns, CLOCK_BOOTTIME; 0: not yet
 }
 
 type startedReport struct {

@@ -1,11 +1,13 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
 )
 
 // runHandler calls a function of this program. It returns when the function
@@ -23,6 +25,10 @@ func (w *Worker) runHandler(a *attempt) (e ended) {
 		Attempt: int(a.item.Ref.Attempt), Token: tokenOf(a.item.Ref), Payload: a.item.Payload,
 		Due: time.UnixMilli(a.item.DueMS), Late: max(w.clock.at(a.began)-a.due(), 0),
 		beat: func() { a.beat.Store(int64(w.cfg.Clock())) },
+		done: func(ctx context.Context, m rpc.Done) (rpc.DoneReply, error) {
+			m.Ref = a.item.Ref
+			return w.askDone(ctx, m)
+		},
 	})
 	return w.judge(a, output, err)
 }

@@ -62,11 +62,22 @@ func (h *hub) resetTails() {
 	h.tails = [2]tail{newTail(rpc.MaxTailBytes), newTail(rpc.MaxTailBytes)}
 }
 
+// resumed is of a command that began in an earlier life of the worker: its output's
+// beginning is gone, and it is sent only to who follows it.
+func (h *hub) resumed() {
+	h.head.cut()
+	h.generation = 0
+}
+
 // attach tells where output comes from. Output and followers may have come before.
 func (h *hub) attach(s source) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.source = s
+	if h.generation == 0 && len(h.followers) > 0 { // of what was resumed
+		h.begin(h.known)
+		return
+	}
 	if h.generation == 0 || len(h.followers) > 0 {
 		s.follow(h.generation, len(h.followers) > 0)
 	}

@@ -49,6 +49,7 @@ type leader struct {
 	verdict      func(rpc.Finished) rpc.FinishedReply
 	tokens       uint64
 	heartbeats   int
+	done         func(rpc.Done) (any, error)
 	closeOnFirst bool // the connection ends instead of the first result's answer
 }
 
@@ -143,6 +144,15 @@ func (l *leader) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		default: // nobody looks
 		}
 		return rpc.Empty{}, err
+	case rpc.MethodWorkerDone:
+		var m rpc.Done
+		if err := r.Decode(&m); err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		done := l.done
+		l.mu.Unlock()
+		return done(m)
 	case rpc.MethodWorkerGiveBack:
 		var m rpc.GiveBack
 		err := r.Decode(&m)

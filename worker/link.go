@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -33,6 +36,7 @@ type supervisors struct {
 	log   *slog.Logger
 	lease func() renewOrder // as it stands, for a new supervisor
 	clock func() time.Duration
+	dir   string // has the socket by which a next life finds the supervisor
 
 	mu      sync.Mutex
 	current *link
@@ -54,14 +58,26 @@ func (s *supervisors) get() (*link, error) {
 		return nil, fmt.Errorf("%w: it ended a moment ago", errSupervisor)
 	}
 	s.last = time.Now()
-	l, err := spawn(s.argv, s.log)
+	l, err := spawn(s.argv, s.dir, s.log)
 	if err != nil {
 		return nil, err
 	}
+	s.take(l)
+	return l, nil
+}
+
+// take makes a supervisor the one that gets commands.
+func (s *supervisors) take(l *link) {
 	l.send(order{Renew: new(s.lease())})
 	l.wg.Go(func() { s.guard(l) })
 	s.current = l
-	return l, nil
+}
+
+// adopt takes over the supervisor that an earlier life of the worker has left.
+func (s *supervisors) adopt(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.take(l)
 }
 
 // guard sees to it that a supervisor which hangs doesn't outlast the lease with its
@@ -107,20 +123,22 @@ func (s *supervisors) renew(r renewOrder) {
 	l.send(order{Renew: &r})
 }
 
-// close ends the supervisor and waits for it.
-func (s *supervisors) close() {
+// close ends the supervisor and waits for it. With leave set it goes on instead with
+// what outlives a worker.
+func (s *supervisors) close(leave bool) {
 	s.mu.Lock()
 	s.closed = true
 	l := s.current
 	s.mu.Unlock()
 	if l != nil {
-		l.close()
+		l.close(leave)
 	}
 }
 
 // link speaks with one supervisor process.
 type link struct {
-	cmd    *exec.Cmd
+	cmd    *exec.Cmd // nil: an earlier life of the worker has started it
+	self   process   // where cmd is nil
 	log    *slog.Logger
 	orders chan order
 	gone   chan struct{} // closed when the process has ended
@@ -135,6 +153,7 @@ type link struct {
 	inflight int       // renewals without an answer
 	strikes  int       // looks in a row that found it silent
 	closing  bool
+	leaving  bool // it is left to a next life of the worker
 }
 
 // supervised is one command that the supervisor holds for the worker.
@@ -145,10 +164,23 @@ type supervised struct {
 	chunk   func(chunkReport)  // must not block
 }
 
-func spawn(argv []string, log *slog.Logger) (*link, error) {
+// spawn starts a supervisor. Without a directory for its socket no command outlives
+// the worker.
+func spawn(argv []string, dir string, log *slog.Logger) (*link, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = os.Stderr
+	if dir != "" {
+		socket, err := bindSocket(dir)
+		if err != nil {
+			log.Warn("no socket for the supervisor: commands that are to go on without the worker (on_disconnect: continue) end with it",
+				"error", err)
+		} else {
+			defer socket.Close()
+			cmd.ExtraFiles = []*os.File{socket} // socketFD
+			cmd.Env = append(os.Environ(), socketEntry+"="+strconv.Itoa(socketFD))
+		}
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the supervisor: %w", err)
@@ -160,13 +192,21 @@ func spawn(argv []string, log *slog.Logger) (*link, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
-	l := &link{
-		cmd: cmd, log: log, orders: make(chan order, orderQueue), gone: make(chan struct{}),
-		waiting: map[uint64]*supervised{},
+	l := newLink(log)
+	l.cmd = cmd
+	l.run(in, bufio.NewReader(out))
+	return l, nil
+}
+
+func newLink(log *slog.Logger) *link {
+	return &link{
+		log: log, orders: make(chan order, orderQueue), gone: make(chan struct{}), waiting: map[uint64]*supervised{},
 	}
+}
+
+func (l *link) run(in io.WriteCloser, out *bufio.Reader) {
 	l.wg.Go(func() { l.write(in) })
 	l.wg.Go(func() { l.read(out) })
-	return l, nil
 }
 
 func (l *link) dead() bool {
@@ -198,6 +238,9 @@ func (l *link) start(o startOrder, chunk func(chunkReport)) (*supervised, error)
 func (l *link) stop(s *supervised, reason stopReason, hurry bool) {
 	l.send(order{Kill: &killOrder{Seq: s.seq, Reason: reason, Hurry: hurry}})
 }
+
+// settle tells that the command's result is safe, or that it is not wanted.
+func (l *link) settle(seq uint64) { l.send(order{Settle: &settleOrder{Seq: seq}}) }
 
 func (l *link) follow(s *supervised, generation uint64, wait bool) {
 	l.send(order{Follow: &followOrder{Seq: s.seq, Generation: generation, Wait: wait}})
@@ -262,17 +305,36 @@ func (l *link) condemn(why string) {
 	})
 }
 
-func (l *link) kill() { _ = l.cmd.Process.Kill() }
+func (l *link) kill() {
+	if l.cmd != nil {
+		_ = l.cmd.Process.Kill()
+	} else if l.self.lives() {
+		_ = unix.Kill(l.self.PID, unix.SIGKILL)
+	}
+}
 
-// close ends the supervisor, which ends whatever it still runs.
-func (l *link) close() {
+// wait waits for the end of the supervisor, which has closed its pipe.
+func (l *link) wait() error {
+	if l.cmd != nil {
+		return l.cmd.Wait()
+	}
+	for end := boottime() + supervisorEnd; l.self.lives() && boottime() < end; time.Sleep(killPause) {
+	}
+	return nil
+}
+
+// close ends the supervisor, which ends whatever it still runs; with leave set it
+// keeps what outlives the worker.
+func (l *link) close(leave bool) {
 	l.mu.Lock()
-	l.closing = true
+	l.closing, l.leaving = true, leave
 	l.mu.Unlock()
-	late := time.AfterFunc(supervisorEnd, l.kill)
-	defer late.Stop()
+	if !leave {
+		late := time.AfterFunc(supervisorEnd, l.kill)
+		defer late.Stop()
+	}
 	select {
-	case l.orders <- order{}: // the writer's sign to close the pipe
+	case l.orders <- order{End: !leave}: // the writer's sign to close the pipe
 	case <-l.gone:
 	}
 	l.wg.Wait()
@@ -285,6 +347,10 @@ func (l *link) write(in io.WriteCloser) {
 		select {
 		case o := <-l.orders:
 			if o == (order{}) {
+				return
+			}
+			if o.End {
+				_ = writeFrame(w, o)
 				return
 			}
 			if err := writeFrame(w, o); err != nil {
@@ -316,8 +382,7 @@ func (l *link) take(seq uint64) *supervised {
 
 // read passes reports on until the supervisor is gone; then everything it held
 // has ended with it.
-func (l *link) read(out io.Reader) {
-	in := bufio.NewReader(out)
+func (l *link) read(in *bufio.Reader) {
 	for {
 		var r report
 		if err := readFrame(in, &r); err != nil {
@@ -325,8 +390,14 @@ func (l *link) read(out io.Reader) {
 		}
 		l.pass(r)
 	}
-	l.kill() // a supervisor that sends nonsense, or closed its pipe, is of no use
-	err := l.cmd.Wait()
+	l.mu.Lock()
+	leaving := l.leaving
+	l.mu.Unlock()
+	var err error
+	if !leaving {
+		l.kill() // a supervisor that sends nonsense, or closed its pipe, is of no use
+		err = l.wait()
+	}
 	l.mu.Lock()
 	rest, closing := l.waiting, l.closing
 	l.waiting = map[uint64]*supervised{}

@@ -82,7 +82,8 @@ func TestEndOfDroppedOutputIsMadeGood(t *testing.T) {
 			var got []byte
 			var skipped int64
 			for len(out.queue) > 0 {
-				c := out.pop().Chunk
+				r, _ := out.pop(0)
+				c := r.Chunk
 				if skipped += c.Skipped; c.Skipped > 0 && skipped+int64(len(got)+len(c.Data)) != int64(len(all)) {
 					t.Errorf("%d bytes and %d skipped of %d", len(got)+len(c.Data), skipped, len(all))
 				}

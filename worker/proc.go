@@ -49,6 +49,12 @@ func readStat(pid int) (s procStat, ok bool) {
 	return s, true
 }
 
+// lives tells whether the process is there, and no zombie.
+func (p process) lives() bool {
+	s, ok := readStat(p.PID)
+	return ok && s.process == p && s.state != 'Z' && s.state != 'X'
+}
+
 // readStats reads every process that is not a zombie.
 func readStats() []procStat {
 	names, err := readNames("/proc")

@@ -15,13 +15,15 @@ const residueLimit = 10 * time.Second // for the processes of an earlier life to
 
 // residue is what an earlier life of the worker left in the data directory.
 type residue struct {
-	owed   []spooled // results to send again, lost attempts among them
-	killed int       // processes that were still there
+	owed   []spooled     // results to send again, lost attempts among them
+	killed int           // processes that were still there
+	goesOn []leftAttempt // whose commands the supervisor of the earlier life has kept
 }
 
 // clearResidue ends what an earlier life left running, before any work is
-// taken: an attempt that has no result becomes lost.
-func (d *dataDir) clearResidue(found recovered, put func(spooled) error) (residue, error) {
+// taken: an attempt that has no result becomes lost. What is held goes on, where the
+// directory says what it is.
+func (d *dataDir) clearResidue(found recovered, held map[string]bool, put func(spooled) error) (residue, error) {
 	r := residue{owed: found.owed}
 	settled := make(map[attemptKey]bool, len(found.owed))
 	for _, e := range found.owed {
@@ -39,11 +41,14 @@ func (d *dataDir) clearResidue(found recovered, put func(spooled) error) (residu
 		return residue{}, err
 	}
 	boot := machineBoot()
+	left, r.goesOn = apart(left, func(l leftAttempt) bool {
+		return held[l.dir.mark()] && l.known && l.item != nil && !settled[attemptOf(l.lock.ref())]
+	})
 	var marks []residueMark
 	for _, l := range left {
 		m := residueMark{mark: l.dir.mark()}
 		if l.lock.MachineBoot == boot {
-			m.leader = l.leader
+			m.leader = l.first.process
 		}
 		marks = append(marks, m)
 	}
@@ -67,10 +72,23 @@ func (d *dataDir) clearResidue(found recovered, put func(spooled) error) (residu
 }
 
 type leftAttempt struct {
-	dir    attemptDir
-	lock   startLock
-	leader process
-	known  bool // the lock file says which attempt it is
+	dir   attemptDir
+	lock  startLock
+	first firstProcess
+	known bool           // the lock file says which attempt it is
+	item  *outlivingItem // nil: it ends with the worker
+}
+
+// apart divides attempts by whether something holds of them.
+func apart(all []leftAttempt, holds func(leftAttempt) bool) (others, those []leftAttempt) {
+	for _, l := range all {
+		if holds(l) {
+			those = append(those, l)
+		} else {
+			others = append(others, l)
+		}
+	}
+	return others, those
 }
 
 func (d *dataDir) leftAttempts() ([]leftAttempt, error) {
@@ -91,9 +109,10 @@ func (d *dataDir) leftAttempts() ([]leftAttempt, error) {
 			if b, err := os.ReadFile(l.dir.lock()); err == nil {
 				l.known = json.Unmarshal(b, &l.lock) == nil && refName(l.lock.ref()) == name
 			}
-			if b, err := os.ReadFile(l.dir.process()); err == nil && json.Unmarshal(b, &l.leader) != nil {
-				l.leader = process{}
+			if b, err := os.ReadFile(l.dir.process()); err == nil && json.Unmarshal(b, &l.first) != nil {
+				l.first = firstProcess{}
 			}
+			l.item = l.dir.readItem()
 			left = append(left, l)
 		}
 	}

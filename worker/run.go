@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stop()
+	w.resume()
 	kept := make(chan error, 1)
 	go func() { kept <- w.keepSession(sessions) }()
 	var taken error
@@ -86,6 +88,9 @@ func (w *Worker) startTimers() (stop func(), err error) {
 func (w *Worker) open() error {
 	if w.cfg.Exec {
 		w.super = &supervisors{argv: w.cfg.Supervisor, log: w.log, lease: w.leaseOrder, clock: w.cfg.Clock}
+		if abs, err := filepath.Abs(w.cfg.DataDir); err == nil {
+			w.super.dir = abs
+		}
 		w.web = newWebClient(w)
 	}
 	if w.cfg.DataDir == "" {
@@ -113,15 +118,19 @@ func (w *Worker) settlePast() error {
 	if found.damaged > 0 {
 		w.log.Error("the journal of results is damaged: results may be lost", "bytes", found.damaged, "kept_as", j.path+brokenName)
 	}
-	left, err := w.dir.clearResidue(found, j.put)
+	past := findSupervisor(w.dir.root, w.log)
+	left, err := w.dir.clearResidue(found, past.marks(), j.put)
 	if err != nil {
+		past.leave()
 		return err
 	}
+	w.adopt(past, left.goesOn)
 	for _, e := range left.owed {
 		w.table.add(e)
 	}
-	if len(left.owed) > 0 || left.killed > 0 {
-		w.log.Info("an earlier life of this worker is settled", "results", len(left.owed), "processes_killed", left.killed)
+	if len(left.owed) > 0 || left.killed > 0 || len(left.goesOn) > 0 {
+		w.log.Info("an earlier life of this worker is settled", "results", len(left.owed), "processes_killed", left.killed,
+			"commands_go_on", len(left.goesOn))
 	}
 	return nil
 }
@@ -251,7 +260,7 @@ func (w *Worker) close() error {
 		cancel()
 	}
 	if w.super != nil {
-		w.super.close()
+		w.super.close(len(w.adopted) > 0) // it has not come so far as to look after them
 		w.web.close()
 	}
 	if w.dir != nil {

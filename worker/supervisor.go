@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -24,8 +26,8 @@ const (
 
 // SupervisorMain is the supervisor process: it owns the process groups and the
 // lease, and speaks with the worker over its standard input and output. It ends
-// when the worker is gone, after it killed every command; ctx ends it the same
-// way. Its command line must pass args unread, since the supervisor starts
+// when the worker is gone, after it killed every command, but for those that go on
+// without one (see abandon); ctx ends it too, and all of them. Its command line must pass args unread, since the supervisor starts
 // itself again to limit a command's memory. It takes over the handling of
 // signals and children, so it must be a process of its own.
 func SupervisorMain(ctx context.Context, args []string) int {
@@ -54,8 +56,9 @@ func supervise(ctx context.Context, groups *cgroups) int {
 	signal.Notify(caught, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	defer signal.Stop(caught)
 	s := newSupervisor(groups)
+	s.listener = inheritedListener()
 	go s.out.run(os.Stdout)
-	go s.readOrders()
+	go s.readOrders(os.Stdin, s.orders)
 	go s.startCommands()
 	s.loop(ctx)
 	return 0
@@ -77,7 +80,12 @@ type supervisor struct {
 	commands map[uint64]*command
 	byPID    map[int]*command
 	starting int
-	closing  time.Duration // when the worker was gone; 0: it is there
+	closing  time.Duration // when the end of all began; 0: it has not
+
+	listener  *net.UnixListener // where the worker's next life comes; nil: nowhere
+	adopters  chan *net.UnixConn
+	abandoned time.Duration          // when the worker was gone without a word; 0: it is there
+	kept      map[uint64]*keptReport // of ended commands, until their result is settled
 }
 
 // event is what a goroutine of the supervisor tells its loop: a command was
@@ -101,20 +109,22 @@ func newSupervisor(groups *cgroups) *supervisor {
 		cgroups:  groups,
 		commands: map[uint64]*command{},
 		byPID:    map[int]*command{},
+		adopters: make(chan *net.UnixConn),
+		kept:     map[uint64]*keptReport{},
 	}
 	signal.Notify(s.child, unix.SIGCHLD)
 	return s
 }
 
-func (s *supervisor) readOrders() {
-	defer close(s.orders)
-	in := bufio.NewReader(os.Stdin)
+func (s *supervisor) readOrders(from io.Reader, orders chan<- order) {
+	defer close(orders)
+	in := bufio.NewReader(from)
 	for {
 		var o order
 		if err := readFrame(in, &o); err != nil {
 			return // the worker is gone, or sends nonsense: the same to the commands
 		}
-		s.orders <- o
+		orders <- o
 	}
 }
 
@@ -135,16 +145,20 @@ func (s *supervisor) startCommands() {
 
 func (s *supervisor) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
-	orders, done := s.orders, ctx.Done()
+	done := ctx.Done()
 	for {
 		select {
-		case o, ok := <-orders:
-			if ok {
-				s.obey(o)
-			} else {
-				orders = nil
+		case o, ok := <-s.orders:
+			switch {
+			case !ok:
+				s.abandon()
+			case o.End:
 				s.close()
+			default:
+				s.obey(o)
 			}
+		case conn := <-s.adopters:
+			s.adopted(conn)
 		case <-done:
 			done = nil
 			s.close()
@@ -156,18 +170,21 @@ func (s *supervisor) loop(ctx context.Context) {
 		s.reap()
 		now := boottime()
 		nap := s.advance(now)
-		if s.closing != 0 && (len(s.commands) == 0 || now > s.closing+lastKill) {
+		if s.closing != 0 && (len(s.commands) == 0 || now > s.closing+lastKill) || s.idle(now) {
 			return
 		}
-		timer.Reset(nap)
+		timer.Reset(min(nap, s.untilKept(now)))
 	}
 }
 
-// close begins the end: the worker is gone, so its commands must be.
+// close begins the end of all commands.
 func (s *supervisor) close() {
 	if s.closing == 0 {
 		s.closing = boottime()
 		s.leaseEnd.Store(0) // what waits to be started no longer is
+		if s.listener != nil {
+			_ = s.listener.Close()
+		}
 	}
 }
 
@@ -202,6 +219,8 @@ func (s *supervisor) obey(o order) {
 				stream.took(o.Took.Generation, o.Took.Taken[i])
 			}
 		}
+	case o.Settle != nil:
+		s.settled(o.Settle.Seq)
 	}
 }
 
@@ -269,6 +288,7 @@ func (s *supervisor) forget(c *command, r *exitedReport) {
 	c.group.close()
 	delete(s.commands, c.order.Seq)
 	delete(s.byPID, c.pid)
+	s.keep(c, r)
 	s.out.add(report{Exited: r})
 }
 
@@ -324,8 +344,8 @@ func (s *supervisor) advance(now time.Duration) time.Duration {
 			nap = min(nap, s.settle(c, now))
 			continue
 		}
-		if s.closing != 0 {
-			c.reason, c.killAt = stopGone, min(now, s.closing)
+		if s.ends(c) {
+			c.reason, c.killAt = stopGone, now
 		}
 		switch act, reason := c.decide(now, s.lease); act {
 		case actTerm:
@@ -364,7 +384,7 @@ func (s *supervisor) settle(c *command, now time.Duration) time.Duration {
 	}
 	c.nextLook = now + leftoverPause
 	switch {
-	case s.closing != 0:
+	case s.ends(c):
 		c.signal(unix.SIGKILL, outside)
 	case c.killAt == 0:
 		c.killAt = now + min(c.grace(), leftoverGrace)

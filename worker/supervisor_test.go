@@ -32,14 +32,14 @@ func newBench(t *testing.T) *bench {
 // newBenchOf starts a supervisor without a lease.
 func newBenchOf(t *testing.T, argv []string) *bench {
 	t.Helper()
-	l, err := spawn(argv, testLog(t))
+	l, err := spawn(argv, "", testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, link: l, dir: t.TempDir()}
 	b.mark = "AXD_PAYLOAD_FILE=" + b.dir
 	t.Cleanup(func() { // whatever a test did, nothing of it survives
-		l.close()
+		l.close(false)
 		if left := b.processes(); len(left) > 0 {
 			t.Errorf("processes survive: %v", left)
 			killResidue([]residueMark{{mark: b.mark}}, 5*time.Second)

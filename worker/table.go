@@ -44,6 +44,7 @@ type attempt struct {
 
 	began   time.Duration // local instant at which its lease was looked at; of the attempt's goroutine
 	limit   timeLimit     // as of began
+	adopted *adoption     // an earlier life of the worker has started it; nil: this one
 	beat    atomic.Int64  // local instant of the latest heartbeat of a handler, in ns
 	watched watched
 
@@ -194,6 +195,13 @@ func (t *table) hold(a *attempt) {
 	t.running.Add(1)
 }
 
+// resume gives a slot to an attempt of an earlier life, whether or not there is one.
+func (t *table) resume(a *attempt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hold(a)
+}
+
 // arrival returns what is closed when the next attempt has a slot.
 func (t *table) arrival() <-chan struct{} {
 	t.mu.Lock()
@@ -281,6 +289,14 @@ func (t *table) markStarted(a *attempt, at int64) {
 	defer t.mu.Unlock()
 	a.started = at
 	t.stats.Started++
+}
+
+// startedBefore notes when an attempt of an earlier life has started, as the leader
+// may have been told.
+func (t *table) startedBefore(a *attempt, at int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.started = at
 }
 
 func (t *table) startedAt(a *attempt) int64 {

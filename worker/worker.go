@@ -15,6 +15,7 @@ import (
 
 	"github.com/axd-project/axd/cluster"
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
 )
 
 // Config is what a worker needs.
@@ -67,6 +68,7 @@ type Task struct {
 	Late      time.Duration // from Due to the attempt's start, by what the worker knows of the cluster's clock; never negative
 
 	beat func()
+	done func(context.Context, rpc.Done) (rpc.DoneReply, error)
 }
 
 // Heartbeat tells that the attempt is alive, which a job with a heartbeat_timeout
@@ -100,6 +102,7 @@ type Worker struct {
 	dir     *dataDir     // nil without a data directory
 	journal *journal     // ditto
 	super   *supervisors // nil without Exec
+	adopted []*attempt   // of an earlier life, until resume
 	web     *webClient   // nil without Exec
 	table   table
 	alarm   alarm // for the armed attempts
