@@ -47,7 +47,7 @@ func (q *explaining) add(r job.Reason) { q.found = append(q.found, r) }
 
 // recordReasons find what a task's own record tells, each a group of reasons.
 // What is new adds itself here; the order is that of job.SortReasons.
-var recordReasons = []func(*explaining){explainStep, explainTimes, explainWishes, explainDeadline, explainEnd}
+var recordReasons = []func(*explaining){explainStep, explainBroadcast, explainTimes, explainWishes, explainDeadline, explainEnd}
 
 func (a *api) explainTask(r *request) error {
 	ref, wrong := r.taskRef()

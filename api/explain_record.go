@@ -78,6 +78,10 @@ func explainEnd(q *explaining) {
 	if attempted {
 		r.Outcome = last.Outcome
 	}
+	if q.endOfBroadcast(&r) {
+		q.add(r)
+		return
+	}
 	switch t.State {
 	case job.Success:
 		r.Code = job.ReasonSucceeded

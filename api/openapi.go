@@ -93,6 +93,9 @@ var paramSchemas = map[string]object{
 	"workflow":    {"type": "string"},
 	"version":     {"type": "integer", "minimum": 1, "description": "default: the newest"},
 	"step":        {"type": "string"},
+
+	"fencing_token": {"type": "string", "description": "32 hexadecimal digits"},
+	"parent":        {"type": "string", "description": "tasks that are parts of this broadcast"},
 }
 
 // runStates is what state means to GET /v1/runs.

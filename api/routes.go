@@ -36,6 +36,7 @@ func routes() []route {
 	all = append(all, backfillRoutes()...)
 	all = append(all, auditRoutes()...)
 	all = append(all, secretRoutes()...)
+	all = append(all, doneRoutes()...)
 	all = append(all, operationRoutes()...)
 	return append(all, serverRoutes()...)
 }

@@ -120,6 +120,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.Alert{}, client.AlertList{}, client.AlertSummary{}, client.AckRequest{}, client.Breaker{}, client.BreakerList{}, job.Settings{}, job.Route{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, job.NonRetryable{}, health{},
 		client.DrainRequest{},
 		client.Secret{}, client.SecretList{}, client.SecretRequest{},
+		client.Done{}, client.DoneRequest{}, client.Broadcast{}, client.Part{},
 		client.Limit{}, client.LimitList{}, client.Holder{}, job.Concurrency{}, job.Rate{},
 		client.Callback{}, client.CallbackList{}, client.AuditRecord{}, client.AuditList{},
 		client.SendEventRequest{}, client.Event{}, client.EventList{}, client.BackfillRequest{}, client.Backfill{}, client.BackfillList{},

@@ -109,6 +109,9 @@ func showTask(t fsm.Task, now int64) client.Task {
 	if !t.Run.IsZero() {
 		out.Run = t.Run.String()
 	}
+	if t.Extra != nil {
+		showExtra(&out, &t)
+	}
 	if !t.CallbackOf.IsZero() {
 		out.CallbackOf = t.CallbackOf.String()
 	}

@@ -42,6 +42,12 @@ func (a *api) getTask(r *request) error {
 			shown := showCallback(&c)
 			task.Callback = &shown
 		}
+		for _, part := range fsm.ListParts(v, &t, shownParts) {
+			task.Parts = append(task.Parts, showPart(&part, a.backend.Now()))
+		}
+		for _, d := range fsm.ListDone(v, &t) {
+			task.Done = append(task.Done, showDone(d))
+		}
 		if body, ok := fsm.BodyOf(v, &t); ok {
 			payload = body.Payload
 			if t.Job == "" {
@@ -74,7 +80,7 @@ func encodeWithPayload(t client.Task, payload []byte) ([]byte, error) {
 }
 
 // listParams are the parameters of GET /v1/tasks.
-var listParams = []string{"state", "job", "worker", "run", "app", "owner", "from", "to", "after", "limit", "cursor"}
+var listParams = []string{"state", "job", "worker", "run", "parent", "app", "owner", "from", "to", "after", "limit", "cursor"}
 
 // taskFilter reads the filters of a list. after is not in fsm.TaskFilter.
 func taskFilter(q query) (f fsm.TaskFilter, after int64, err *job.Error) {
@@ -82,7 +88,7 @@ func taskFilter(q query) (f fsm.TaskFilter, after int64, err *job.Error) {
 		Namespace: q.namespace, Job: q.values.Get("job"), Worker: q.values.Get("worker"),
 		App: q.values.Get("app"), Owner: q.values.Get("owner"),
 	}
-	for _, name := range []string{"job", "worker", "run", "app", "owner", "state", "cursor"} {
+	for _, name := range []string{"job", "worker", "run", "parent", "app", "owner", "state", "cursor"} {
 		if q.values.Has(name) && q.values.Get(name) == "" {
 			return f, 0, job.Invalid(name, "must not be empty where it is given", "")
 		}
@@ -93,6 +99,13 @@ func taskFilter(q query) (f fsm.TaskFilter, after int64, err *job.Error) {
 			return f, 0, job.Invalid("run", "must be a run's id, a ULID of 26 characters", text)
 		}
 		f.Run = id
+	}
+	if text := q.values.Get("parent"); text != "" {
+		id, wrong := job.ParseID(text)
+		if wrong != nil {
+			return f, 0, job.Invalid("parent", "must be the id of a broadcast, a ULID of 26 characters", text)
+		}
+		f.Parent = id
 	}
 	if q.values.Has("state") {
 		state, _, wrong := job.ParseShown(q.values.Get("state"))

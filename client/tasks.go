@@ -82,6 +82,7 @@ type TaskQuery struct {
 	Job    string
 	Worker string
 	Run    string // a run's id: the tasks of its steps
+	Parent string // a broadcast's id: its parts
 	After  string // RFC 3339: created after
 	Limit  int    // of a page, at most 1,000; 0: the server's default
 	Cursor string // NextCursor of the page before
@@ -90,7 +91,7 @@ type TaskQuery struct {
 // Tasks returns a page of tasks.
 func (c *Client) Tasks(ctx context.Context, q TaskQuery) (TaskList, error) {
 	v := page(q.Limit, q.Cursor)
-	for key, value := range map[string]string{"state": q.State, "job": q.Job, "worker": q.Worker, "run": q.Run, "after": q.After} {
+	for key, value := range map[string]string{"state": q.State, "job": q.Job, "worker": q.Worker, "run": q.Run, "parent": q.Parent, "after": q.After} {
 		if value != "" {
 			v.Set(key, value)
 		}

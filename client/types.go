@@ -91,6 +91,11 @@ type Task struct {
 	CallbackOn        []string        `json:"callback_on,omitempty"`
 	CallbackOf        string          `json:"callback_of,omitempty"` // the task whose callback_job this one is
 	Callback          *Callback       `json:"callback,omitempty"`    // the newest one; shown for one task, not in lists
+	Parent            string          `json:"parent,omitempty"`      // the broadcast that the task is a part of
+	BoundTo           string          `json:"bound_to,omitempty"`    // the worker that alone may run it
+	Broadcast         *Broadcast      `json:"broadcast,omitempty"`   // of a task that goes to every worker that fits
+	Parts             []Part          `json:"parts,omitempty"`       // of a broadcast, the first 100; shown for one task, not in lists
+	Done              []Done          `json:"done,omitempty"`        // what attempts have recorded as done; shown for one task, not in lists
 	Payload           json.RawMessage `json:"payload,omitempty"`     // shown for one task, not in lists
 }
 

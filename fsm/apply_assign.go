@@ -80,6 +80,10 @@ func (a *apply) assignable(item *AssignItem) (*Task, *Worker, *job.Error) {
 		return nil, nil, stale("task", "is "+t.State.String()+", not pending", item.Ref.ID.String())
 	case t.Version != item.Version:
 		return nil, nil, stale("version", "is not the task's version, "+strconv.FormatUint(t.Version, 10), strconv.FormatUint(item.Version, 10))
+	case t.IsBroadcast():
+		return nil, nil, stale("task", "is a broadcast, which no worker is given", item.Ref.ID.String())
+	case t.Bound() != "" && t.Bound() != item.Worker:
+		return nil, nil, stale("worker", "is not the one that the task is for, "+t.Bound(), item.Worker)
 	case t.Due > a.now+MaxEarly:
 		return nil, nil, stale("task", "is due only at "+job.FormatTime(t.Due), item.Ref.ID.String())
 	}

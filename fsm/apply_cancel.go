@@ -19,6 +19,9 @@ func (a *apply) cancel(c *Cancel) Result {
 
 // cancelTask ends a task that has not ended, or asks its worker to.
 func (a *apply) cancelTask(old *Task, why string) *Task {
+	if old.IsBroadcast() && old.State == job.Blocked {
+		return a.cancelBroadcast(old, why)
+	}
 	t := new(Task)
 	*t = *old
 	t.CancelRequested = true

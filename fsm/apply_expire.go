@@ -8,8 +8,8 @@ import (
 
 // maxTaskRows is how many rows the deletion of one ended task may touch: the
 // task, its body, its rows by state, job and end (of a dead letter three), its
-// idempotency key, and its attempts.
-const maxTaskRows = 8 + MaxAttempts
+// idempotency key, what it has recorded as done, and its attempts.
+const maxTaskRows = 9 + MaxAttempts
 
 // expire deletes the tasks that ended before the limit, as far as maxFanOut rows
 // go, the alerts and the verdicts of fires that nothing has changed for long, and moves the low marks up to
@@ -59,6 +59,13 @@ func (a *apply) expireEnded(table byte, before int64, budget int, r *Result) int
 		if !ok {
 			panic("fsm: the state is damaged: an ended task is gone: " + ref.ID.String())
 		}
+		if t.IsBroadcast() {
+			var done bool
+			if budget, done = a.deleteParts(t, budget); !done || budget < maxTaskRows {
+				r.More = true
+				return budget
+			}
+		}
 		budget -= a.deleteTask(t)
 		r.Deleted++
 	}
@@ -76,13 +83,18 @@ func (a *apply) deleteTask(t *Task) int {
 	if t.Dead {
 		rows += 2
 		a.deleteDead(t)
-	} else if t.Run.IsZero() {
+	} else if t.isOwn() {
 		a.key = a.key.ended(t.retainFrom(), ref)
 		a.delete(a.key)
 	}
 	if t.HasBody {
 		rows++
 		a.key = a.key.body(ref)
+		a.delete(a.key)
+	}
+	if t.Extra != nil && t.Extra.Done {
+		rows++
+		a.key = a.key.once(ref)
 		a.delete(a.key)
 	}
 	if t.Job != "" {

@@ -76,7 +76,7 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec, t *Task, w *Work
 	if t.Offer != "" || len(spec.Payload) > 0 {
 		a.putBody(t, &Body{Executor: spec.Executor, Payload: spec.Payload})
 	}
-	if w != nil && t.Due <= a.now && !t.Limited {
+	if w != nil && t.Due <= a.now && !t.Limited && !t.IsBroadcast() {
 		a.give(nil, t, w)
 		return SubmitResult{ID: t.ID, Task: t}
 	}
@@ -120,8 +120,13 @@ func (a *apply) plan(namespace string, spec *job.TaskSpec, t *Task) *job.Error {
 	}
 	t.Policy.Priority = policy.PriorityOrDefault()
 	t.limit(&policy)
+	limited := t
+	if policy.Broadcasts() { // its parts are what is limited
+		t.Extra = &Extra{Broadcast: &Parts{}}
+		limited = new(Task)
+	}
 	if policy.Concurrency != nil || policy.Rate != nil {
-		return t.keyLimits(&policy, spec.Payload)
+		return limited.keyLimits(&policy, spec.Payload)
 	}
 	return nil
 }

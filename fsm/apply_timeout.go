@@ -9,27 +9,35 @@ import (
 // timeOut ends pending tasks that have waited, or whose attempts have taken, for
 // too long.
 func (a *apply) timeOut(c *TimeOut) Result {
-	if err := a.checkTerm(c.Term); err != nil {
+	return a.asSeen(c.Term, c.Tasks, a.timeOutOne)
+}
+
+// asSeen does to each of some tasks what the leader decided, as long as it is as the
+// leader saw it.
+func (a *apply) asSeen(term uint64, tasks []TaskVersion, act func(*Task) *job.Error) Result {
+	if err := a.checkTerm(term); err != nil {
 		return rejected(err)
 	}
-	results := make([]*job.Error, len(c.Tasks))
-	for i := range c.Tasks {
-		results[i] = a.timeOutOne(&c.Tasks[i])
+	results := make([]*job.Error, len(tasks))
+	for i, item := range tasks {
+		switch t, ok := a.task(item.Ref); {
+		case !ok:
+			results[i] = stale("task", "does not exist", item.Ref.ID.String())
+		case t.Version != item.Version:
+			results[i] = stale("version", "is not the task's version, "+strconv.FormatUint(t.Version, 10), strconv.FormatUint(item.Version, 10))
+		default:
+			results[i] = act(t)
+		}
 	}
 	return Result{Attempts: results}
 }
 
-func (a *apply) timeOutOne(item *TaskVersion) *job.Error {
-	old, ok := a.task(item.Ref)
+func (a *apply) timeOutOne(old *Task) *job.Error {
 	switch {
-	case !ok:
-		return stale("task", "does not exist", item.Ref.ID.String())
-	case old.Version != item.Version:
-		return stale("version", "is not the task's version, "+strconv.FormatUint(old.Version, 10), strconv.FormatUint(item.Version, 10))
 	case old.Deadline() == 0:
-		return stale("task", "has no deadline", item.Ref.ID.String())
+		return stale("task", "has no deadline", old.ID.String())
 	case old.Deadline() > a.now:
-		return stale("task", "has time until "+job.FormatTime(old.Deadline()), item.Ref.ID.String())
+		return stale("task", "has time until "+job.FormatTime(old.Deadline()), old.ID.String())
 	}
 	t := new(Task)
 	*t = *old

@@ -13,7 +13,7 @@ import (
 // reads the whole state once and holds little of it in memory: a number for
 // each counter.
 func Check(r Reader, limit int) []string {
-	c := &checker{r: r, limit: limit, counts: map[string]int64{}, runTasks: map[RunRef]int{}, fired: map[ScheduleRef]scheduleTally{}, running: map[ScheduleRef]int{}}
+	c := &checker{r: r, limit: limit, counts: map[string]int64{}, runTasks: map[RunRef]int{}, parts: map[TaskRef]partTally{}, fired: map[ScheduleRef]scheduleTally{}, running: map[ScheduleRef]int{}}
 	if err := CheckFormat(r); err != nil {
 		return []string{err.Error()}
 	}
@@ -50,6 +50,10 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableRateAge, c.rateAge)
 	c.rows(tableAlerts, c.alert)
 	c.rows(tableSecrets, c.secret)
+	c.rows(tableOnce, c.once)
+	c.rows(tableParts, c.part)
+	c.rows(tableBroadcastActs, c.broadcastAct)
+	c.partTallies()
 	c.rows(tableAlertAge, c.alertAge)
 	c.rows(tableBreakers, c.breaker)
 	c.rows(tableCallbacks, c.callback)
@@ -83,6 +87,7 @@ type checker struct {
 	lastFire Fire
 	counts   map[string]int64 // counted from tableTasks, by key of tableCounters
 	runTasks map[RunRef]int   // tasks by run
+	parts    map[TaskRef]partTally
 }
 
 func (c *checker) full() bool { return len(c.problems) >= c.limit }

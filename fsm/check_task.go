@@ -28,10 +28,13 @@ func (c *checker) task(k, v []byte) {
 	}
 	if t.State.Terminal() {
 		c.want(c.has(key{}.byState(t.Namespace, t.State).id(t.ID)), "task %s: has no row by state %v", t.ID, t.State)
-		c.want(t.Dead || !t.Run.IsZero() || c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
+		c.want(t.Dead || !t.isOwn() || c.has(key{}.ended(t.retainFrom(), ref)), "task %s: %v without an ended row", t.ID, t.State)
 	}
 	if t.HasBody {
 		c.want(len(t.Body) == 0 && c.has(key{}.body(ref)), "task %s: has no body of its own", t.ID)
+	}
+	if t.Extra != nil && t.Extra.Done {
+		c.want(c.has(key{}.once(ref)), "task %s: has recorded nothing as done", t.ID)
 	}
 	if t.KeyExpiry > c.clock {
 		b, _ := c.r.Get(key{}.idempotency(t.Namespace, t.claimedKey()))
@@ -39,6 +42,9 @@ func (c *checker) task(k, v []byte) {
 		c.want(ok && row.ID == t.ID, "task %s: key %q is live, and has no row for it", t.ID, t.IdempotencyKey)
 	}
 	c.claimsUnique(&t)
+	if t.Extra != nil {
+		c.ofBroadcast(&t)
+	}
 	c.deadTask(&t)
 	c.holdsLimit(&t)
 	if t.Job != "" {
@@ -69,7 +75,7 @@ func (c *checker) taskFields(t *Task) {
 	c.want(t.State != job.Running || t.Started >= t.Due, "task %s: due %d, started %d", t.ID, t.Due, t.Started)
 	c.want(!t.Wished() || t.State == job.Dispatched && !t.CancelRequested, "task %s: %v with a wish to move", t.ID, t.State)
 	c.want((t.Run.IsZero()) == (t.Step == ""), "task %s: step %q of run %s", t.ID, t.Step, t.Run)
-	c.want(t.State != job.Blocked || !t.Run.IsZero(), "task %s: blocked, of no run", t.ID)
+	c.want(t.State != job.Blocked || !t.Run.IsZero() || t.IsBroadcast(), "task %s: blocked, of no run, and no broadcast", t.ID)
 	c.want(!t.Retry || t.State == job.Pending, "task %s: %v with a retry mark", t.ID, t.State)
 	c.want(t.Retries <= int(t.Attempt), "task %s: %d retries in %d attempts", t.ID, t.Retries, t.Attempt)
 	c.want(len(t.Body) <= maxInlineBody, "task %s: a body of %d bytes in the task", t.ID, len(t.Body))

@@ -181,14 +181,10 @@ func newCommand(code Code) Command {
 	case CodeDeleteSecret:
 		return &DeleteSecret{}
 	}
-	if c := newRunCommand(code); c != nil {
-		return c
-	}
-	if c := newCalendarCommand(code); c != nil {
-		return c
-	}
-	if c := newByCommand(code); c != nil {
-		return c
+	for _, of := range []func(Code) Command{newRunCommand, newCalendarCommand, newBroadcastCommand, newByCommand} {
+		if c := of(code); c != nil {
+			return c
+		}
 	}
 	return newScheduleCommand(code)
 }

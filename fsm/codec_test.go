@@ -181,6 +181,7 @@ func everyCommand() []Command {
 		filled[ContinueSchedules](), filled[EndJoins](), filled[JudgeJoins](),
 		filled[StepVerdict](),
 		filled[PutCalendar](), filled[DeleteCalendar](),
+		filled[RecordDone](), filled[Broadcast](), filled[ContinueBroadcast](), filled[EndParts](),
 		filled[By](), filled[SendEvent](), filled[PutBackfill](), filled[CancelBackfill](),
 	}
 }

@@ -113,6 +113,9 @@ func (a *apply) keepDone(u upstream, nominal int64, planned bool) bool {
 
 // taskSucceeded tells what waits for a task's success.
 func (a *apply) taskSucceeded(t *Task) {
+	if _, part := t.Parent(); part {
+		return // its broadcast has not
+	}
 	if u := (upstream{relJob, t.Namespace, t.Job}); a.awaited[u] > 0 {
 		a.succeeded(u, a.nominalOf(t), false)
 	}

@@ -93,13 +93,18 @@ func (a *apply) makeItem(h *heldRun, n, item uint32, payload []byte) *job.Error 
 	a.set(a.key, t.ID[:])
 	a.write(nil, t)
 	if err != nil {
-		ended := new(Task)
-		*ended = *t
-		ended.end(job.Failed, a.now)
-		ended.Error = cut("it could not be made: " + err.Error())
-		a.write(t, ended)
+		a.unmade(t, err)
 	}
 	return err
+}
+
+// unmade ends a task that its job refuses.
+func (a *apply) unmade(old *Task, err *job.Error) {
+	t := new(Task)
+	*t = *old
+	t.end(job.Failed, a.now)
+	t.Error = cut("it could not be made: " + err.Error())
+	a.write(old, t)
 }
 
 // stopMaking ends the wait for further items.

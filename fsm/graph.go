@@ -202,5 +202,13 @@ func (a *apply) validStep(namespace string, s *job.Step) *job.Error {
 		return job.Invalid("job", "must be a job that exists", s.Job)
 	}
 	policy := j.Spec.Policy.Merge(s.Policy)
+	if policy.Broadcasts() {
+		return noBroadcast()
+	}
 	return policy.ValidateFor(j.Spec.Kind())
+}
+
+func noBroadcast() *job.Error {
+	return job.Invalid("route.strategy", "must not be that of a step of a workflow, whose job it is: give the step a route of its own",
+		string(job.Broadcast))
 }

@@ -15,6 +15,7 @@ type TaskFilter struct {
 	Job       string
 	Worker    string // active attempts of this worker
 	Run       job.ID // steps of this run; needs a namespace
+	Parent    job.ID // parts of this broadcast; needs a namespace
 	App       string
 	Owner     string
 	DueFrom   int64 // Unix ms, inclusive
@@ -180,6 +181,9 @@ func (q *taskQuery) walks() []taskWalk {
 		items.rows = 1 // where a cursor leads alone
 		return []taskWalk{steps, items}
 	}
+	if !f.Parent.IsZero() {
+		return []taskWalk{q.byParent()}
+	}
 	var walks []taskWalk
 	counts := CountTasks(q.r, f.Namespace)
 	switch {
@@ -251,6 +255,13 @@ func (q *taskQuery) byItem() taskWalk {
 	})
 }
 
+// byParent walks the parts of a broadcast.
+func (q *taskQuery) byParent() taskWalk {
+	return prefixWalk(key{}.parts(TaskRef{q.f.Namespace, q.f.Parent}), 0, func(_, v []byte) (TaskRef, bool) {
+		return TaskRef{q.f.Namespace, job.ID(v)}, true
+	})
+}
+
 // byDue walks the due index, priority after priority.
 func (q *taskQuery) byDue() taskWalk {
 	from, to := q.f.DueFrom, job.MaxTime+1
@@ -288,6 +299,7 @@ func (q *taskQuery) match(t *Task) bool {
 		f.State != "" && job.Show(t.State, t.Due, t.Retry, q.now) != f.State,
 		f.Job != "" && t.Job != f.Job,
 		!f.Run.IsZero() && t.Run != f.Run,
+		!f.Parent.IsZero() && (t.Extra == nil || t.Extra.Parent != f.Parent),
 		f.Worker != "" && (!t.State.Active() || t.Worker != f.Worker),
 		f.DueFrom != 0 && t.Due < f.DueFrom,
 		f.DueTo != 0 && t.Due >= f.DueTo:

@@ -382,7 +382,7 @@ func (a *apply) verb(c Command) Result {
 	case *Redeliver:
 		return a.redeliver(c)
 	}
-	for _, verbs := range []func(Command) (Result, bool){a.runCommand, a.calendarCommand, a.byCommand, a.scheduleCommand} {
+	for _, verbs := range []func(Command) (Result, bool){a.runCommand, a.calendarCommand, a.broadcastCommand, a.byCommand, a.scheduleCommand} {
 		if r, ok := verbs(c); ok {
 			return r
 		}

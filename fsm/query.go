@@ -26,6 +26,13 @@ func GetTask(r Reader, ref TaskRef) (Task, bool) {
 // BodyOf reads what never changes of a task, from the task or from its own row.
 // A task of a job without payload has none.
 func BodyOf(r Reader, t *Task) (Body, bool) {
+	if ref, part := t.Parent(); part { // it runs what its broadcast says
+		p, ok := GetTask(r, ref)
+		if !ok {
+			return Body{}, false
+		}
+		t = &p
+	}
 	if !t.HasBody {
 		var b Body
 		if len(t.Body) == 0 {

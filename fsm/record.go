@@ -70,6 +70,25 @@ type Task struct {
 	// FiredBy tells what made the schedule fire it.
 	FiredBy FireOrigin `msgpack:"o,omitempty"`
 	Item    uint32     `msgpack:"7,omitempty"` // of a step that fans out: the number of the item; 0: it is the step's own task
+
+	Extra *Extra `msgpack:"9,omitempty"` // what few tasks have; it is not changed but replaced
+}
+
+// Extra is what few tasks have.
+type Extra struct {
+	Done bool `msgpack:"d,omitempty"` // it has a row in tableOnce
+
+	Broadcast *Parts `msgpack:"b,omitempty"` // of a task that goes to every worker that fits: what has become of it
+	Parent    job.ID `msgpack:"p,omitempty"` // the broadcast that it is a part of
+	Bound     string `msgpack:"w,omitempty"` // the worker that alone may run it
+}
+
+// clone returns a copy that may be changed.
+func (x *Extra) clone() *Extra {
+	if x == nil {
+		return new(Extra)
+	}
+	return new(*x)
 }
 
 // Body is what never changes of a task.

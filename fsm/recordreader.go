@@ -123,6 +123,8 @@ func (r *rowReader) taskLinks(name byte, t *Task) {
 		t.Item = uint32(r.within(math.MaxUint32)) //nolint:gosec // bounded
 	case 'o':
 		t.FiredBy = FireOrigin(r.within(math.MaxUint8)) //nolint:gosec // bounded
+	case '9':
+		r.tagged(&t.Extra)
 	default:
 		r.fail()
 	}

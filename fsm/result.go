@@ -22,6 +22,7 @@ type Result struct {
 	Backfill *Backfill    `msgpack:"b,omitempty"` // PutBackfill, CancelBackfill
 	Sent     *SentEvent   `msgpack:"s,omitempty"` // SendEvent: Changed false where it had been sent before
 	Fire     *Fire        `msgpack:"f,omitempty"` // TriggerSchedule: what became of it
+	Done     *Done        `msgpack:"o,omitempty"` // RecordDone: Changed false where it had been recorded before
 }
 
 // SubmitResult is the answer for one submitted task.
@@ -90,6 +91,7 @@ const (
 	EventSchedule                           // a schedule's next time, or what decides it, is another one
 	EventStepWanted                         // a step of a run waits for a verdict
 	EventScheduleAct                        // an act on schedules is to go on
+	EventBroadcast                          // a broadcast has become tasks for workers, and waits for them
 )
 
 // ScheduleEvent tells of an EventSchedule when the leader is to look at the schedule.

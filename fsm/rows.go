@@ -199,6 +199,9 @@ func (c *codec) appendTask(b []byte, t *Task) []byte {
 	w.int('6', t.Nominal)
 	w.uint('o', uint64(t.FiredBy))
 	w.uint('7', uint64(t.Item))
+	if t.Extra != nil {
+		w.tagged(c, '9', t.Extra)
+	}
 	return w.end()
 }
 

@@ -71,6 +71,9 @@ func (a *apply) stepTask(h *heldRun, step *job.Step, payload []byte) (*Task, *jo
 	if step.Workflow == "" {
 		err = a.plan(h.Namespace, &spec, t)
 	}
+	if err == nil && t.IsBroadcast() {
+		err = noBroadcast()
+	}
 	if step.Workflow != "" || err != nil { // the job has changed since
 		*t = Task{Namespace: h.Namespace, Job: step.Job, Policy: step.Policy, Due: a.now, Created: a.now}
 		t.Policy.Priority = step.PriorityOrDefault()

@@ -95,6 +95,9 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 	if c, ok := e.secretCommand(verb, f); ok {
 		return c
 	}
+	if c, ok := e.broadcastCommand(verb, f); ok {
+		return c
+	}
 	if c, ok := e.scheduleCommand(verb, f, input); ok {
 		return c
 	}
@@ -157,6 +160,9 @@ func (e *scriptEnv) policy(f fields) job.Policy {
 		}
 	}
 	limitPolicy(f, &p)
+	if f["route"] != "" {
+		p.Route = &job.Route{Strategy: job.RouteStrategy(f["route"])}
+	}
 	p.CallbackURL, p.CallbackJob, p.CallbackSecret = f["callback"], f["callback-job"], f["callback-secret"]
 	if on := f["on"]; on != "" {
 		p.CallbackOn = strings.Split(on, ",")
@@ -311,6 +317,9 @@ func (e *scriptEnv) showResult(b *strings.Builder, r Result) {
 	case r.Sent != nil:
 		e.showSent(b, r.Sent)
 		fmt.Fprintf(b, "  changed %v\n", r.Changed)
+	case r.Done != nil:
+		e.showDone(b, r.Done)
+		fmt.Fprintf(b, "  changed %v\n", r.Changed)
 	case r.Version != 0:
 		fmt.Fprintf(b, "version %d, changed %v\n", r.Version, r.Changed)
 	case r.Deleted != 0 || r.More || r.Refused != 0:
@@ -419,7 +428,7 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	kinds := []string{
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
 		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings", EventBreaker: "breaker",
-		EventCallback: "callback", EventSchedule: "schedule", EventScheduleAct: "schedule act",
+		EventBroadcast: "broadcast", EventCallback: "callback", EventSchedule: "schedule", EventScheduleAct: "schedule act",
 		EventRunOwed: "run owes work", EventRunEnded: "run ended", EventStepWanted: "verdict wanted",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])

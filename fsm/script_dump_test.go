@@ -69,9 +69,15 @@ func (e *scriptEnv) describe(k, v []byte) string {
 	if out, ok := e.describeLimit(k, v); ok {
 		return out
 	}
-	if k[0] == tableSecrets {
-		r := readKey(k)
+	r = readKey(k)
+	switch k[0] {
+	case tableSecrets:
 		return fmt.Sprintf("secret %s/%s", r.name(), r.name())
+	case tableOnce, tableBroadcastActs:
+		return fmt.Sprintf("%s %s", map[byte]string{tableOnce: "done", tableBroadcastActs: "broadcast-act"}[k[0]], e.name(r.ref().ID))
+	case tableParts:
+		of := r.ref()
+		return fmt.Sprintf("part of %s at %s", e.name(of.ID), r.name())
 	}
 	return fmt.Sprintf("unknown %x", k)
 }

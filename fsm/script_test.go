@@ -310,6 +310,8 @@ func (e *scriptEnv) query(cmd string, f fields) (string, bool) {
 		e.listDead(&b, f)
 	case "callbacks", "callback-body", "due-callbacks":
 		e.showCallbacks(&b, cmd, f)
+	case "done", "parts":
+		e.showExtra(&b, cmd, f)
 	case "secrets":
 		e.showSecrets(&b, f)
 	case "alerts":

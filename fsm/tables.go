@@ -122,6 +122,13 @@ const (
 	tableDeadActs byte = 0x23
 	// tableSecrets: namespace, name → Secret; at most MaxSecrets.
 	tableSecrets byte = 0x78
+	// tableOnce: namespace, id → onceRow. Exactly the tasks that have recorded
+	// something as done.
+	tableOnce byte = 0x7a
+	// tableParts: namespace, id of a broadcast, worker → the part's id (16).
+	tableParts byte = 0x7b
+	// tableBroadcastActs: namespace, id → broadcastAct, of broadcasts that go on.
+	tableBroadcastActs byte = 0x7c
 	// tableCallbacks: namespace, task id, number (8) → Callback.
 	tableCallbacks byte = 0x30
 	// tableCallbackDue: target, due (8, Unix ms), task id, number (8), namespace →

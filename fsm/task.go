@@ -46,10 +46,15 @@ func (a *apply) held(ref AttemptRef) (*Task, *job.Error) {
 	if !ok {
 		return nil, job.NotFound("task", ref.Ref.ID.String())
 	}
-	if ref.Token.IsZero() || ref.Token != t.Token {
-		return t, stale("token", "is not the token of the task's current attempt", ref.Token.String())
+	return t, t.isHeld(ref.Token)
+}
+
+// isHeld refuses a token that is not that of the task's current attempt.
+func (t *Task) isHeld(token job.Token) *job.Error {
+	if token.IsZero() || token != t.Token {
+		return stale("token", "is not the token of the task's current attempt", token.String())
 	}
-	return t, nil
+	return nil
 }
 
 func stale(field, rule, value string) *job.Error {
@@ -63,7 +68,7 @@ func (a *apply) write(old, t *Task) {
 	t.Version++
 	ended := t.State.Terminal() && old != nil && !old.State.Terminal()
 	var next *Task
-	if ended {
+	if _, part := t.Parent(); ended && !part {
 		next = a.bury(t)
 		if t.Run.IsZero() || !a.neverRan(t) {
 			a.owe(t)
@@ -108,6 +113,9 @@ func (a *apply) write(old, t *Task) {
 	if !t.Run.IsZero() {
 		a.stepMoved(old, t)
 	}
+	if t.Extra != nil {
+		a.partMoved(old, t)
+	}
 }
 
 // moveEnd moves the rows that a task has while a worker holds it, and once it has
@@ -134,7 +142,7 @@ func (a *apply) moveEnd(old, t *Task, ended bool) {
 	switch {
 	case t.Dead:
 		a.putDead(t)
-	case t.Run.IsZero(): // else it is kept as long as its run
+	case t.isOwn(): // else it is kept as long as what it belongs to
 		a.key = a.key.ended(t.retainFrom(), t.Ref())
 		a.set(a.key, nil)
 	}

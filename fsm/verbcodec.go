@@ -212,6 +212,9 @@ func (c *codec) appendResult(b []byte, res *Result) []byte {
 	if res.Backfill != nil {
 		w.tagged(c, 'b', res.Backfill)
 	}
+	if res.Done != nil {
+		w.tagged(c, 'o', res.Done)
+	}
 	return w.end()
 }
 
@@ -273,6 +276,8 @@ func (r *rowReader) result(res *Result) {
 			r.tagged(&res.Sent)
 		case 'b':
 			r.tagged(&res.Backfill)
+		case 'o':
+			r.tagged(&res.Done)
 		default:
 			r.fail()
 		}

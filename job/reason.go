@@ -22,7 +22,7 @@ const (
 
 	ReasonBlocked       ReasonCode = "blocked"        // other steps of its run have to end first, or its section's time to come
 	ReasonRunFull       ReasonCode = "run_full"       // its run has as many tasks at work as it may
-	ReasonInParts       ReasonCode = "in_parts"       // others are at work for it: its items, or its run
+	ReasonInParts       ReasonCode = "in_parts"       // others are at work for it: its items, its run, or its parts at workers
 	ReasonNoVerdict     ReasonCode = "no_verdict"     // the leader has yet to evaluate its step's expressions
 	ReasonRunOwes       ReasonCode = "run_owes"       // its run is being made, or has yet to take in a change
 	ReasonNotNeeded     ReasonCode = "not_needed"     // it was skipped

@@ -18,13 +18,17 @@ const (
 	LeastLoaded RouteStrategy = "least_loaded" // the one with the smallest share of its slots taken
 	RoundRobin  RouteStrategy = "round_robin"  // each in turn, by name
 	Random      RouteStrategy = "random"       // any of them, drawn by the leader
+	Broadcast   RouteStrategy = "broadcast"    // all of them: a task of its own for each
 )
+
+// MaxBroadcast is how many workers a broadcast may go to.
+const MaxBroadcast = 1000
 
 // Route tells which workers may get a task, beside its selector, and which of them
 // does.
 type Route struct {
 	Require  []string      `msgpack:"r,omitempty" json:"require,omitempty"`  // all must hold of the worker's labels, such as "cores >= 8"; see ParseRequirement
-	Strategy RouteStrategy `msgpack:"s,omitempty" json:"strategy,omitempty"` // least_loaded (default), round_robin, random
+	Strategy RouteStrategy `msgpack:"s,omitempty" json:"strategy,omitempty"` // least_loaded (default), round_robin, random, broadcast
 	Sticky   string        `msgpack:"k,omitempty" json:"sticky,omitempty"`   // tasks of one key go to one worker, as long as it is there; excludes strategy
 }
 
@@ -47,9 +51,9 @@ func (r Route) Validate() *Error {
 		}
 	}
 	switch r.Strategy {
-	case "", LeastLoaded, RoundRobin, Random:
+	case "", LeastLoaded, RoundRobin, Random, Broadcast:
 	default:
-		return Invalid("route.strategy", "must be least_loaded, round_robin or random", string(r.Strategy))
+		return Invalid("route.strategy", "must be least_loaded, round_robin, random or broadcast", string(r.Strategy))
 	}
 	if e := validateText("route.sticky", r.Sticky, MaxSticky, ""); e != nil {
 		return e
@@ -59,6 +63,9 @@ func (r Route) Validate() *Error {
 	}
 	return nil
 }
+
+// Broadcasts reports whether the policy sends a task to every worker that fits.
+func (p *Policy) Broadcasts() bool { return p.Route != nil && p.Route.Strategy == Broadcast }
 
 // Requirement is one comparison of a worker's label.
 type Requirement struct {

@@ -31,8 +31,8 @@ const (
 // comes due before that, it is ready.
 func (l *loop) expect(it *item, s shape) {
 	it.handle = l.due.wheel.Add(it.due, it)
-	if s.group != nil {
-		return // it would hold its limit before it begins
+	if s.group != nil || s.strategy == job.Broadcast {
+		return // it would hold its limit before it begins, or is to be decided when it is due
 	}
 	l.upcoming.push(it, s)
 	l.dirty = true

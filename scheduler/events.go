@@ -41,6 +41,8 @@ func (l *loop) onEvent(e *fsm.Event) {
 		l.readSettings(r)
 		release()
 		l.dirty = true
+	case fsm.EventBroadcast:
+		l.onBroadcast(e.Task)
 	case fsm.EventStepWanted:
 		l.wakeJudge()
 	case fsm.EventJobChanged:
@@ -195,6 +197,7 @@ func (l *loop) onWorkerChanged(name string) {
 	rec, ok := fsm.GetWorker(r, name)
 	if !ok {
 		delete(l.workers, name)
+		l.retryUnfit(func(k kind, _ job.Priority) bool { return k.shape.sticky })
 		return
 	}
 	if rec.Draining && !w.draining {

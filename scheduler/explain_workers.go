@@ -22,8 +22,19 @@ func explainWorkers(l *loop, q *asked) {
 	if q.task.State != job.Pending {
 		return
 	}
+	if q.task.Bound() != "" {
+		explainBound(l, q)
+		return
+	}
 	m := l.matching(q.shape, q.task.Policy.Priority)
 	switch {
+	case len(m.fit) > 0 && q.shape.strategy == job.Broadcast:
+		if q.due() && len(q.found) == 0 {
+			q.add(job.Reason{
+				Code: job.ReasonQueued, Workers: len(m.fit),
+				Text: fmt.Sprintf("It goes to all of the %s that match, in a moment.", count(len(m.fit), "worker")), Next: "Nothing: wait a moment.",
+			})
+		}
 	case len(m.fit) > 0:
 		if q.due() {
 			l.explainSlots(q, l.unbarred(q.shape, m.fit))

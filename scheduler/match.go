@@ -59,6 +59,10 @@ func (l *loop) match(now int64) (more bool) {
 // while a worker that fits has room and its limit allows. It reports whether no more
 // can be.
 func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64) (_ []fsm.AssignItem, blocked bool) {
+	if q.shape.strategy == job.Broadcast {
+		l.broadcast(q)
+		return items, true
+	}
 	g := q.shape.group
 	if g != nil && !g.mayBegin(now) {
 		l.park(q, now)

@@ -34,9 +34,15 @@ func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
 	if t.Job != "" {
 		offer = executor.Offer()
 	}
-	s := shape{offer: offer, labels: labelsKey(policy.Selector), group: l.group(r, t, &policy), lane: l.laneOf(t)}
-	if policy.Route != nil {
+	s := shape{offer: offer, labels: labelsKey(policy.Selector), lane: l.laneOf(t)}
+	if policy.Route != nil && t.Bound() == "" {
 		s = l.routed(s, policy.Route, t.Policy.Priority)
+	}
+	if t.Extra != nil || s.strategy == job.Broadcast {
+		s = l.ofBroadcast(s, t)
+	}
+	if !t.IsBroadcast() { // its parts are what is limited
+		s.group = l.group(r, t, &policy)
 	}
 	return l.gated(s, r, t, &executor)
 }

@@ -204,6 +204,7 @@ type loop struct {
 	timingOut     bool // a time-out of tasks is proposed
 	actingOnDead  bool // a part of an act on dead letters is proposed
 	runs          runMemory
+	broadcasts    broadcastMemory
 }
 
 type jobKey struct{ namespace, name string }
@@ -336,6 +337,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	l.timeOut(now)
 	l.actOnDead()
 	l.tendRuns(now)
+	l.tendBroadcasts()
 	l.actOnSchedules()
 	l.tendJoins(now)
 	l.redispatch(mono)

@@ -27,6 +27,8 @@ func (s *Server) handle(ctx context.Context, r *rpc.Request) (any, error) {
 		return s.onGiveBack(ctx, r)
 	case rpc.MethodWorkerDeclare:
 		return s.onDeclare(r)
+	case rpc.MethodWorkerDone:
+		return s.onDone(ctx, r)
 	case rpc.MethodPropose:
 		return s.onPropose(ctx, r)
 	case rpc.MethodReadIndex:

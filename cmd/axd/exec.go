@@ -72,6 +72,9 @@ func execRequest(cmd *cobra.Command, x *executor, p *policy, args []string, stdi
 	if r.Policy, err = p.policy(cmd); err != nil {
 		return r, err
 	}
+	if r.Broadcasts() {
+		return r, job.Invalid("--route", "must not be broadcast, since axd exec shows one command: take axd task submit", p.strategy)
+	}
 	if r.Retry == nil {
 		r.Retry = &job.Retry{MaxRetries: new(0)}
 	}

@@ -23,7 +23,7 @@ func newTask() *cobra.Command {
   axd task list --state failed
   axd task show 01KBN0Y2M80000000000000007`,
 	}
-	cmd.AddCommand(newTaskSubmit(), newTaskList(), newTaskShow(), newTaskExplain(), newTaskCancel(), newTaskReschedule(), newTaskLogs())
+	cmd.AddCommand(newTaskSubmit(), newTaskList(), newTaskShow(), newTaskExplain(), newTaskCancel(), newTaskReschedule(), newTaskLogs(), newTaskDone())
 	return cmd
 }
 
@@ -58,6 +58,7 @@ func newTaskList() *cobra.Command {
 	f.StringVar(&q.Job, "job", "", "tasks of this `job`")
 	f.StringVar(&q.Worker, "worker", "", "tasks whose attempt this `worker` holds now")
 	f.StringVar(&q.Run, "run", "", "tasks of this `run`'s steps")
+	f.StringVar(&q.Parent, "parent", "", "the parts of this broadcast `task`")
 	f.StringVar(&q.After, "after", "", "tasks created after this `time`, RFC 3339")
 	pageFlags(cmd, &q.Limit, 50, &q.Cursor)
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("scheduled", "blocked", "waiting", "dispatched", "running",
@@ -170,6 +171,21 @@ func taskTable(t *table, task client.Task, attempts []client.Attempt) {
 	t.pair("Callback", callbackOf(task))
 	t.pair("Callback secret", task.CallbackSecret)
 	t.pair("Callback of", task.CallbackOf)
+	t.pair("Part of", task.Parent)
+	t.pair("Bound to", task.BoundTo)
+	if b := task.Broadcast; b != nil {
+		t.pair("Broadcast", fmt.Sprintf("%d workers: %d succeeded, %d failed, %d cancelled, %d open", b.Workers, b.Succeeded, b.Failed, b.Cancelled, b.Open))
+	}
+	for _, d := range task.Done {
+		t.pair("Done", strings.TrimSpace(d.Name+" by attempt "+strconv.Itoa(d.Attempt)+" "+cut(d.Value, 80)))
+	}
+	if len(task.Parts) > 0 {
+		t.gap()
+		t.row("PART", "WORKER", "STATE", "ERROR")
+		for _, part := range task.Parts {
+			t.row(part.ID, cut(part.Worker, 16), part.State, cut(part.LastError, 60))
+		}
+	}
 	if len(attempts) == 0 {
 		return
 	}
