@@ -3,7 +3,6 @@ package fsm
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/axd-project/axd/job"
 )
@@ -105,7 +104,7 @@ func (a *apply) validSubs(namespace, name string, spec *job.WorkflowSpec) *job.E
 func (a *apply) validSub(namespace, name string, path []string, sub string, known map[string]bool) *job.Error {
 	path = append(slices.Clone(path), sub)
 	if sub == name {
-		return job.Invalid("workflow", "must not lead back to itself: "+strings.Join(path, " → "), path[1])
+		return job.Invalid("workflow", "must not lead back to itself: "+job.JoinPath(path), path[1])
 	}
 	w, ok := a.workflow(namespace, sub)
 	if !ok || w.Deleted {

@@ -98,7 +98,7 @@ func (m *joinModel) endTask() {
 
 func (m *joinModel) step() {
 	t := m.t
-	switch rapid.IntRange(0, 9).Draw(t, "what") {
+	switch rapid.IntRange(0, 10).Draw(t, "what") {
 	case 0, 1:
 		m.now += rapid.Int64Range(1, 6).Draw(t, "hours") * hourMS
 	case 2, 3:
@@ -121,6 +121,8 @@ func (m *joinModel) step() {
 			}})
 		}
 		m.judge()
+	case 10:
+		m.m.Reset() // as another server, or this one after a restart
 	}
 }
 

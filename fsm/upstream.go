@@ -3,7 +3,6 @@ package fsm
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/axd-project/axd/job"
 )
@@ -83,10 +82,7 @@ func (a *apply) leadsBackToSchedule(ref ScheduleRef, s *job.ScheduleSpec) *job.E
 		kind, name := upstreamOf(u)
 		w.waits = append(w.waits, upstream{kind, ref.Namespace, name})
 	}
-	if path := w.back(); path != "" {
-		return job.Invalid("after", "must not wait for what the schedule itself brings about: "+path, ref.Name)
-	}
-	return nil
+	return w.back("after", "must not wait for what the schedule itself brings about: ")
 }
 
 func (a *apply) leadsBackToWorkflow(namespace, name string, s *job.WorkflowSpec) *job.Error {
@@ -94,10 +90,7 @@ func (a *apply) leadsBackToWorkflow(namespace, name string, s *job.WorkflowSpec)
 		return nil
 	}
 	w := way{a: a, begin: upstream{relWorkflow, namespace, name}, next: runs(namespace, jobsOf(s), s.SubWorkflows())}
-	if path := w.back(); path != "" {
-		return job.Invalid("steps", "must not run what the workflow's own schedule waits for: "+path, name)
-	}
-	return nil
+	return w.back("steps", "must not run what the workflow's own schedule waits for: ")
 }
 
 // fired is what a schedule fires.
@@ -119,13 +112,13 @@ func runs(namespace string, jobs, subs []string) (all []upstream) {
 	return all
 }
 
-// back finds the way back; empty: there is none.
-func (w *way) back() string {
+// back refuses a way back, which it names.
+func (w *way) back(field, rule string) *job.Error {
 	w.from = map[upstream]upstream{}
 	for n, left := w.begin, maxWayNodes; left > 0; left-- {
 		for _, next := range w.after(n) {
 			if next == w.begin {
-				return w.path(n)
+				return job.Invalid(field, rule+w.path(n), w.begin.name)
 			}
 			if _, seen := w.from[next]; !seen {
 				w.from[next] = n
@@ -133,11 +126,11 @@ func (w *way) back() string {
 			}
 		}
 		if len(w.ahead) == 0 {
-			return ""
+			return nil
 		}
 		n, w.ahead = w.ahead[0], w.ahead[1:]
 	}
-	return ""
+	return job.Invalid(field, "must not bring about more than "+strconv.Itoa(maxWayNodes)+" schedules, workflows and jobs that others wait for", w.begin.name)
 }
 
 // after is what an object brings about, and which schedules wait for it.
@@ -189,5 +182,5 @@ func (w *way) path(last upstream) string {
 	}
 	names = append(names, w.begin.label())
 	slices.Reverse(names)
-	return strings.Join(names, " → ")
+	return job.JoinPath(names)
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -121,4 +122,43 @@ func TestTheEndOfATaskThatNobodyWaitsForCostsNothing(t *testing.T) {
 	if n := cost(); n == alone {
 		t.Errorf("%d rows with a schedule that waits for it, as without", n)
 	}
+}
+
+// A chain of schedules may be long; what closes it is refused at once, with both ends
+// of the way.
+func TestK6_05_LongChainByAfter(t *testing.T) {
+	w := newWorld(t)
+	w.quick = true
+	of := func(i int) string { return fmt.Sprint("s", i) }
+	w.do(putAfter(of(0), job.Upstream{Job: "true"}))
+	const n = 2000
+	var chain []Command
+	for i := 1; i < n; i++ {
+		chain = append(chain, putAfter(of(i), job.Upstream{Job: "true"}, job.Upstream{Schedule: of(i - 1)}))
+	}
+	w.do(chain...)
+	w.refuses(putAfter(of(0), job.Upstream{Job: "true"}, job.Upstream{Schedule: of(n - 1)}), "after",
+		"schedule s0 → schedule s1 →")
+	r := w.try(putAfter(of(0), job.Upstream{Job: "true"}, job.Upstream{Schedule: of(n - 1)}))[0]
+	if text := r.Err.Error(); len(text) > 3000 || !strings.Contains(text, "… 1901 more …") || !strings.Contains(text, "schedule s1999 → schedule s0") {
+		t.Errorf("%d bytes: %s", len(text), text)
+	}
+	w.check()
+}
+
+// Only so many schedules wait for one; it counts those that leave.
+func TestUpstreamsAreNotWaitedForByTooMany(t *testing.T) {
+	w := newWorld(t)
+	w.quick = true
+	w.do(PutJob{Namespace: "default", Name: "a", Spec: job.Spec{Executor: job.Executor{Handler: "x"}}})
+	for i := range MaxDependents {
+		w.do(putAfter(fmt.Sprint("s", i), job.Upstream{Job: "true"}, job.Upstream{Job: "a"}))
+	}
+	last := putAfter("last", job.Upstream{Job: "true"}, job.Upstream{Job: "a"})
+	if r := w.try(last)[0]; r.Err == nil || r.Err.Code != job.CodeQuotaExceeded || r.Err.Field != "after.all[0].job" {
+		t.Errorf("one more: %v", r.Err)
+	}
+	w.m.Reset()
+	w.do(DeleteSchedule{Namespace: "default", Name: "s7"}, last)
+	w.check()
 }

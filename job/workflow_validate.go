@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,20 +170,20 @@ const maxPath = 100
 
 // path writes the names of steps with arrows.
 func (s *Section) path(steps []int) string {
-	var b strings.Builder
+	names := make([]string, len(steps))
 	for i, n := range steps {
-		if len(steps) > maxPath && i == maxPath/2 {
-			fmt.Fprintf(&b, " → … %d more …", len(steps)-maxPath)
-		}
-		if len(steps) > maxPath && i >= maxPath/2 && i < len(steps)-maxPath/2 {
-			continue
-		}
-		if i > 0 {
-			b.WriteString(" → ")
-		}
-		b.WriteString(s.Steps[n].Name)
+		names[i] = s.Steps[n].Name
 	}
-	return b.String()
+	return JoinPath(names)
+}
+
+// JoinPath writes names with arrows; of a long path it leaves out the middle.
+func JoinPath(names []string) string {
+	if n := len(names); n > maxPath {
+		more := fmt.Sprintf("… %d more …", n-maxPath)
+		names = slices.Concat(names[:maxPath/2], []string{more}, names[n-maxPath/2:])
+	}
+	return strings.Join(names, " → ")
 }
 
 // Warnings tells what is allowed but seldom meant.

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,6 +281,50 @@ func TestAfterWorkflows(t *testing.T) {
 		c.to(90 * time.Minute)
 		wantText(t, "steps", c.ran(w, "step"), "5m0s 6m0s 20m0s 1h5m0s 1h6m0s 1h20m0s")
 		wantText(t, "load", c.with("load", fsm.VerdictFired), "0 3600")
+		c.check()
+	})
+}
+
+// A clock that is set back, and proposals that come twice, fire nothing twice of what
+// waits.
+func TestK3_04_WhatWaitsIsFiredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64 // ms that the leader's clock is behind
+		c := newCluster(t, func(cfg *Config) {
+			cfg.Now = func() int64 { return time.Now().UnixMilli() - back.Load() }
+		})
+		c.twice = true
+		w := c.worker("w1", 200, time.Second)
+		w.mustConnect()
+		c.putJob("up")
+		c.putJob("down")
+		c.schedule("up", job.ScheduleSpec{Job: "up", Cron: "*/10 * * * *"})
+		for i := range 30 {
+			spec := job.ScheduleSpec{Job: "down", After: afterAll(job.PeriodHour, 0, ofSchedule("up"))}
+			if i%2 == 0 {
+				spec.Cron = fmt.Sprintf("%d * * * *", i+1)
+			}
+			c.schedule(fmt.Sprint("s", i), spec)
+		}
+		for minute := range 119 {
+			c.to(time.Duration(minute)*time.Minute + 10*time.Millisecond)
+			back.Store(2000)
+			time.Sleep(5 * time.Second)
+			back.Store(0)
+		}
+		runs := map[string]int{}
+		for _, s := range w.runs() {
+			task := c.task(s.ref.Ref)
+			runs[task.Schedule+" "+c.since(task.Nominal)]++
+		}
+		for run, n := range runs {
+			if n != 1 {
+				t.Errorf("%d runs of %s, want 1", n, run)
+			}
+		}
+		if want := 11 + 2*30; len(runs) != want {
+			t.Errorf("%d times were run, want %d", len(runs), want)
+		}
 		c.check()
 	})
 }

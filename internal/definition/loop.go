@@ -61,7 +61,7 @@ func loop(circle []*Object) []error {
 		path = append(path, o.Kind.Name+" "+o.Name)
 	}
 	at := circle[first]
-	return []error{at.at(job.Invalid("after", "must not wait for what the schedule itself brings about: "+strings.Join(path, " → "), at.Name))}
+	return []error{at.at(job.Invalid("after", "must not wait for what the schedule itself brings about: "+job.JoinPath(path), at.Name))}
 }
 
 // namingFirst sorts what is stored by name, and what names others of its kind before

@@ -105,7 +105,7 @@ func (s *Set) order(known map[key]*Object) (order []*Object, cycles []error) {
 				continue
 			}
 			if i := slices.Index(way, next); i >= 0 && o.Kind == workflows {
-				cycles = append(cycles, o.at(job.Invalid(r.Path, "must not close a cycle: "+names(way[i:])+" → "+next.Name, r.Name)))
+				cycles = append(cycles, o.at(job.Invalid(r.Path, "must not close a cycle: "+job.JoinPath(append(names(way[i:]), next.Name)), r.Name)))
 			}
 			if !seen[next] {
 				visit(next)
@@ -122,12 +122,11 @@ func (s *Set) order(known map[key]*Object) (order []*Object, cycles []error) {
 	return order, cycles
 }
 
-func names(way []*Object) string {
-	text := way[0].Name
-	for _, o := range way[1:] {
-		text += " → " + o.Name
+func names(way []*Object) (all []string) {
+	for _, o := range way {
+		all = append(all, o.Name)
 	}
-	return text
+	return all
 }
 
 // Missing tells of what is named and not defined in the files.

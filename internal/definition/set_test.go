@@ -27,7 +27,7 @@ func TestWorkflowsOfWorkflows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := names(set.Objects); got != "j → c → b → a" {
+	if got := job.JoinPath(names(set.Objects)); got != "j → c → b → a" {
 		t.Error(got)
 	}
 	_, err = load(t, a+b+cycle+jobJ)
