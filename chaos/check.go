@@ -20,15 +20,7 @@ const maxViolations = 30 // told of one run
 // servers work: it compares what callers were told, what workers ran, and what
 // the servers hold.
 func Check(h History, limits Limits) []string {
-	c := &check{History: h, limits: limits, tasks: map[string][]Call{}, runs: map[string][]Attempt{}}
-	for _, call := range h.Calls {
-		if call.Task != "" && call.Code == "" {
-			c.tasks[call.Task] = append(c.tasks[call.Task], call)
-		}
-	}
-	for _, a := range h.Attempts {
-		c.runs[a.Task] = append(c.runs[a.Task], a)
-	}
+	c := newCheck(h, limits)
 	for _, step := range []func(){
 		c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
 		c.reschedules, c.states, c.graphs, c.logs,
@@ -44,6 +36,19 @@ type check struct {
 	tasks  map[string][]Call    // acknowledged calls by task
 	runs   map[string][]Attempt // in the order of their starts
 	found  []string
+}
+
+func newCheck(h History, limits Limits) *check {
+	c := &check{History: h, limits: limits, tasks: map[string][]Call{}, runs: map[string][]Attempt{}}
+	for _, call := range h.Calls {
+		if call.Task != "" && call.Code == "" {
+			c.tasks[call.Task] = append(c.tasks[call.Task], call)
+		}
+	}
+	for _, a := range h.Attempts {
+		c.runs[a.Task] = append(c.runs[a.Task], a)
+	}
+	return c
 }
 
 func (c *check) broken(format string, args ...any) {

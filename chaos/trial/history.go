@@ -20,6 +20,7 @@ import (
 // history is all that is judged.
 type history struct {
 	chaos.History
+	started    []string // runs that were acknowledged
 	deliveries []Delivery
 	callbacks  map[string]fsm.Callback // by task, on the first server
 	fires      map[string][]fsm.Fire   // by schedule, on the first server, the oldest first
@@ -31,7 +32,7 @@ type history struct {
 func (st *stage) history() (*history, error) {
 	h := &history{deliveries: st.sink.list(), every: map[string]time.Duration{everyName: everyTime, cronName: 2 * time.Second}}
 	st.load.mu.Lock()
-	h.Calls, h.Runs, h.hooks = st.load.calls, st.load.runs, st.load.hooks
+	h.Calls, h.started, h.hooks = st.load.calls, st.load.runs, st.load.hooks
 	st.load.mu.Unlock()
 	var err error
 	if h.Attempts, err = st.attempts.list(); err != nil {

@@ -23,7 +23,7 @@ const (
 
 // judge compares the history with what was promised.
 func (st *stage) judge(h *history, r *Result) {
-	found := chaos.Check(h.History, chaos.Limits{Skew: max(usualSkew, st.scenario.skew)})
+	found := chaos.CheckOutside(h.History, chaos.Limits{Skew: max(usualSkew, st.scenario.skew)})
 	for _, f := range found {
 		if strings.HasPrefix(f, "no server has kept log entry") {
 			r.Doubts = append(r.Doubts, f+", so the log could not be replayed")
@@ -38,6 +38,7 @@ func (st *stage) judge(h *history, r *Result) {
 	}
 	h.judgeCallbacks(broken)
 	h.judgeFires(broken)
+	h.judgeRuns(broken)
 	r.count(h)
 	st.judgeLateness(h, r, broken)
 }
@@ -136,6 +137,49 @@ func (h *history) judgeFires(broken func(string, ...any)) {
 				broken("task %s stands for %s and for %s", id, clock(other), clock(f.Nominal))
 			}
 			tasks[id] = f.Nominal
+		}
+	}
+}
+
+// judgeRuns: no run that was acknowledged is missing, each ends, and no step begins
+// before all that it needs has succeeded.
+func (h *history) judgeRuns(broken func(string, ...any)) {
+	if len(h.Dumps) == 0 {
+		return
+	}
+	d := h.Dumps[0]
+	for _, id := range h.started {
+		if _, ok := d.Runs[id]; !ok {
+			broken("run %s was acknowledged and is missing", id)
+		}
+	}
+	begun, succeeded := map[string]time.Time{}, map[string]time.Time{} // of tasks: the first start, the success
+	for _, a := range h.Attempts {
+		if _, known := begun[a.Task]; !known {
+			begun[a.Task] = a.Start
+		}
+		if a.OK && a.Token == d.Tasks[a.Task].LastToken {
+			succeeded[a.Task] = a.End
+		}
+	}
+	for id, run := range d.Runs {
+		if !run.State.Terminal() {
+			broken("run %s is %s at the end", id, run.State)
+		}
+		tasks := map[string][]string{}
+		for _, s := range run.Steps {
+			tasks[s.Name] = s.Tasks
+		}
+		for _, s := range run.Steps {
+			for _, need := range s.Needs {
+				for _, before := range tasks[need] {
+					for _, task := range s.Tasks {
+						if at, ran := begun[task]; ran && at.Before(succeeded[before]) {
+							broken("run %s: step %s began before %s had ended", id, s.Name, need)
+						}
+					}
+				}
+			}
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (r *Result) settle() {
 
 // count counts what a history holds.
 func (r *Result) count(h *history) {
-	r.Calls, r.Attempts, r.Callbacks, r.Runs = len(h.Calls), len(h.Attempts), len(h.deliveries), len(h.Runs)
+	r.Calls, r.Attempts, r.Callbacks, r.Runs = len(h.Calls), len(h.Attempts), len(h.deliveries), len(h.started)
 	for _, d := range h.Dumps {
 		r.Entries, r.Tasks = max(r.Entries, int(d.Applied)), max(r.Tasks, len(d.Tasks)) //nolint:gosec // far below
 	}

@@ -176,6 +176,29 @@ func TestFiresAreJudged(t *testing.T) {
 	}
 }
 
+func TestRunsAreJudged(t *testing.T) {
+	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	for want, change := range map[string]func(*history){
+		"":                    func(*history) {},
+		"is missing":          func(h *history) { h.started = append(h.started, "other") },
+		"at the end":          func(h *history) { h.Dumps[0].Runs["r"] = chaos.RunDump{State: job.RunRunning} },
+		"began before %s had": func(h *history) { h.Attempts[1].Start = at(1) },
+	} {
+		h := &history{started: []string{"r"}}
+		h.Dumps = []chaos.Dump{{
+			Tasks: map[string]fsm.Task{"a": {}, "b": {}},
+			Runs: map[string]chaos.RunDump{"r": {State: job.RunSuccess, Steps: []chaos.StepDump{
+				{Name: "one", Tasks: []string{"a"}}, {Name: "two", Needs: []string{"one"}, Tasks: []string{"b"}},
+			}}},
+		}}
+		h.Attempts = []chaos.Attempt{{Task: "a", Start: at(0), End: at(2), OK: true}, {Task: "b", Start: at(3), End: at(4), OK: true}}
+		change(h)
+		if got := judged(h.judgeRuns); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("found %q, want %q", got, want)
+		}
+	}
+}
+
 // The commands of tasks tell of their starts and ends, and of a command that was
 // killed the kernel does.
 func TestAttemptsAreRecorded(t *testing.T) {
