@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	bulkPayload  = 40 << 10 // bytes of a task that makes the log grow
-	bulkPause    = 5 * time.Millisecond
+	bulkPayload  = 20 << 10 // bytes of a task that makes the log grow
+	bulkPause    = 40 * time.Millisecond
 	snapshotTime = 30 * time.Second // for a snapshot to be made
 	// The log has to stay within what is kept behind a snapshot, so that it can be
 	// replayed: some 8 MiB.
-	snapshotRounds = 3
+	snapshotRounds = 2
 )
 
 // killAtSnapshot lets the log grow until a server begins a snapshot, and kills it
