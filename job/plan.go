@@ -187,6 +187,21 @@ func (p *Plan) Delay() time.Duration {
 	return time.Duration(h.Sum64()*mix>>11%(ms+1)) * time.Millisecond //nolint:gosec // 53 bits
 }
 
+// Words says in English when the plan has its times; empty where it has none.
+func (p *Plan) Words() string {
+	words := ""
+	switch {
+	case p.expr != nil:
+		words = p.expr.Words()
+	case !p.at.IsZero():
+		return "once, at " + p.at.Format("2006-01-02 15:04:05") + " in " + p.at.Location().String()
+	}
+	if p.days != nil {
+		words += ", as its calendars allow"
+	}
+	return words
+}
+
 // Planned returns the wall time that a planned time stands for, such as
 // 2026-03-08T02:30:00, and words on how the two differ or why it is special;
 // mostly none.
