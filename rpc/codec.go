@@ -15,7 +15,8 @@ import (
 const (
 	refFields  = 4
 	headFields = 3
-	itemFields = 13
+	itemFields = 14
+	fromFields = 4
 	pairFields = 2
 )
 
@@ -243,6 +244,36 @@ func (w *writer) item(i *DispatchItem) {
 	}
 	w.bool(i.Continue)
 	w.int(int64(i.MaxRetries))
+	w.origin(i.Origin)
+}
+
+// origin writes an array without elements where there is none.
+func (w *writer) origin(o *Origin) {
+	if o == nil {
+		w.array(0)
+		return
+	}
+	w.array(fromFields)
+	w.bytes(o.Run[:])
+	w.text(o.Step)
+	w.text(o.Schedule)
+	w.int(o.NominalMS)
+}
+
+func (r *reader) origin() *Origin {
+	switch n := r.array(-1); {
+	case n == 0 || r.err != nil:
+		return nil
+	case n != fromFields:
+		r.err = fmt.Errorf("an array of %d elements where %d belong", n, fromFields)
+		return nil
+	}
+	o := &Origin{}
+	r.fixed(o.Run[:])
+	o.Step = r.text()
+	o.Schedule = r.text()
+	o.NominalMS = r.int()
+	return o
 }
 
 func (r *reader) item(i *DispatchItem) {
@@ -263,6 +294,7 @@ func (r *reader) item(i *DispatchItem) {
 	}
 	i.Continue = r.bool()
 	i.MaxRetries = int(r.int())
+	i.Origin = r.origin()
 }
 
 // EncodeMsgpack implements msgpack.CustomEncoder.

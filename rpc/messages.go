@@ -117,6 +117,15 @@ type DispatchItem struct {
 	SuccessCodes []int
 	Continue     bool // on_disconnect: continue
 	MaxRetries   int
+	Origin       *Origin // nil: somebody submitted it
+}
+
+// Origin tells what made the task of an attempt.
+type Origin struct {
+	Run       [16]byte // whose step it is; zero: none
+	Step      string
+	Schedule  string // that fired it
+	NominalMS int64  // the time that it, or its run, was planned for; 0: none
 }
 
 // The reasons of a Kill.

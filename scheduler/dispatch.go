@@ -14,7 +14,14 @@ func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch 
 }
 
 func newDispatch(r fsm.Reader, t *fsm.Task, p job.Policy, x job.Executor, version uint64) Dispatch {
-	d := Dispatch{Task: *t, Policy: p, Executor: x, JobVersion: version}
+	d := Dispatch{Task: *t, Policy: p, Executor: x, JobVersion: version, Nominal: t.Nominal}
+	if !t.Run.IsZero() {
+		if run, ok := fsm.GetRun(r, t.RunRef()); ok {
+			d.Nominal, d.Schedule = run.Trigger.Nominal, run.Trigger.Schedule
+		}
+	} else {
+		d.Schedule = t.Schedule
+	}
 	if body, ok := fsm.BodyOf(r, t); ok {
 		d.Payload = body.Payload
 		if t.Job == "" {

@@ -38,6 +38,8 @@ type Dispatch struct {
 	Payload    []byte
 	Policy     job.Policy // the job's and the task's, merged
 	JobVersion uint64
+	Schedule   string // that fired the task, or its run
+	Nominal    int64  // that this was planned for, Unix ms; 0: none
 }
 
 // Hello is what a worker says of itself when its session begins.

@@ -126,6 +126,10 @@ func encodeExecutor(d *scheduler.Dispatch, known map[jobVersion][]byte) ([]byte,
 
 func dispatchItem(d *scheduler.Dispatch, executor []byte) rpc.DispatchItem {
 	t := &d.Task
+	var origin *rpc.Origin
+	if !t.Run.IsZero() || d.Schedule != "" {
+		origin = &rpc.Origin{Run: t.Run, Step: t.Step, Schedule: d.Schedule, NominalMS: d.Nominal}
+	}
 	return rpc.DispatchItem{
 		Ref:          wireRef(fsm.AttemptRef{Ref: t.Ref(), Token: t.Token}, t.Attempt),
 		Job:          t.Job,
@@ -140,6 +144,7 @@ func dispatchItem(d *scheduler.Dispatch, executor []byte) rpc.DispatchItem {
 		SuccessCodes: d.Policy.SuccessCodes,
 		Continue:     d.Policy.OnDisconnect == job.DisconnectContinue,
 		MaxRetries:   d.Policy.RetryOrDefault().Max(),
+		Origin:       origin,
 	}
 }
 

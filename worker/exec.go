@@ -14,6 +14,7 @@ import (
 
 	"github.com/axd-project/axd/cluster"
 	"github.com/axd-project/axd/job"
+	"github.com/axd-project/axd/rpc"
 )
 
 // runExec has the supervisor run a command.
@@ -197,6 +198,7 @@ func (w *Worker) environment(a *attempt, who *identity) []string {
 		"AXD_NAMESPACE="+ref.Namespace,
 		"AXD_WORKER="+w.cfg.Name,
 	)
+	env = append(env, origin(a.item.Origin)...)
 	return lastOfEach(env)
 }
 
@@ -215,6 +217,23 @@ func (w *Worker) httpServers() string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ",")
+}
+
+// origin are the variables that tell what made a task; none where it was submitted.
+func origin(o *rpc.Origin) (env []string) {
+	if o == nil {
+		return nil
+	}
+	if id := job.ID(o.Run); !id.IsZero() {
+		env = append(env, "AXD_RUN="+id.String(), "AXD_STEP="+o.Step)
+	}
+	if o.Schedule != "" {
+		env = append(env, "AXD_SCHEDULE="+o.Schedule)
+	}
+	if o.NominalMS != 0 {
+		env = append(env, "AXD_NOMINAL_TIME="+job.FormatTime(o.NominalMS))
+	}
+	return env
 }
 
 // lastOfEach keeps the last entry of each variable, in order.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -52,6 +53,36 @@ MINE=1
 	eventually(t, 2*time.Second, "nothing is left on disk", func() bool {
 		return !exists(attempt) && len(journaled(t, dir)) == 0
 	})
+}
+
+// A command, and a handler, knows of which run it is a step, and for which time it was
+// planned.
+func TestTasksKnowTheirOrigin(t *testing.T) {
+	l := newLeader(t)
+	run := job.NewID(1796000000000, 1, 2)
+	got := make(chan Task, 1)
+	w := newWorker(t, l, withExec(t.TempDir()))
+	w.Handle("origin", func(_ context.Context, t Task) ([]byte, error) { got <- t; return nil, nil })
+	runWorker(t, w)
+	receive(t, l.hellos, 5*time.Second)
+	of := func(i *rpc.DispatchItem) {
+		i.Origin = &rpc.Origin{Run: run, Step: "clean", Schedule: "nightly", NominalMS: 1796000000000}
+	}
+	x := sh(`env | grep -E '^AXD_(RUN|STEP|SCHEDULE|NOMINAL)' | sort`)
+	l.dispatch(l.item(x, of))
+	want := "AXD_NOMINAL_TIME=2026-11-30T00:53:20.000Z\nAXD_RUN=" + run.String() + "\nAXD_SCHEDULE=nightly\nAXD_STEP=clean\n"
+	if f := receive(t, l.finished, 5*time.Second); string(f.Stdout) != want {
+		t.Errorf("stdout:\n%s\nwant:\n%s", f.Stdout, want)
+	}
+	l.dispatch(l.item(x, func(i *rpc.DispatchItem) { i.Origin = &rpc.Origin{Schedule: "nightly", NominalMS: 1796000000000} }))
+	want = "AXD_NOMINAL_TIME=2026-11-30T00:53:20.000Z\nAXD_SCHEDULE=nightly\n"
+	if f := receive(t, l.finished, 5*time.Second); string(f.Stdout) != want {
+		t.Errorf("stdout:\n%s\nwant:\n%s", f.Stdout, want)
+	}
+	l.dispatch(l.item(handler("origin"), of))
+	if task := receive(t, got, 5*time.Second); task.Run != run || task.Step != "clean" || task.Schedule != "nightly" || task.Nominal.UnixMilli() != 1796000000000 {
+		t.Errorf("the handler got %+v", task)
+	}
 }
 
 func TestCommandOutcomes(t *testing.T) {

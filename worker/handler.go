@@ -20,7 +20,7 @@ func (w *Worker) runHandler(a *attempt) (e ended) {
 			e.class = job.ClassPanic
 		}
 	}()
-	output, err := w.handlers[a.executor.Handler](a.ctx, Task{
+	t := Task{
 		ID: job.ID(a.item.Ref.ID), Namespace: a.item.Ref.Namespace, Job: a.item.Job,
 		Attempt: int(a.item.Ref.Attempt), Token: tokenOf(a.item.Ref), Payload: a.item.Payload,
 		Due: time.UnixMilli(a.item.DueMS), Late: max(w.clock.at(a.began)-a.due(), 0),
@@ -29,7 +29,14 @@ func (w *Worker) runHandler(a *attempt) (e ended) {
 			m.Ref = a.item.Ref
 			return w.askDone(ctx, m)
 		},
-	})
+	}
+	if o := a.item.Origin; o != nil {
+		t.Run, t.Step, t.Schedule = job.ID(o.Run), o.Step, o.Schedule
+		if o.NominalMS != 0 {
+			t.Nominal = time.UnixMilli(o.NominalMS)
+		}
+	}
+	output, err := w.handlers[a.executor.Handler](a.ctx, t)
 	return w.judge(a, output, err)
 }
 

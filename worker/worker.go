@@ -27,10 +27,10 @@ type Config struct {
 	Priorities []job.Priority
 	DataDir    string // locks, unacknowledged results, residue of an earlier life; needed with Exec, else without it nothing outlives the process
 
-	Gossip string   // host:port to bind; default 127.0.0.1:0
+	Gossip string // host:port to bind; default 127.0.0.1:0
 	// AdvertiseGossip is where servers reach Gossip, if elsewhere.
 	AdvertiseGossip string
-	Join   []string // gossip addresses of servers
+	Join            []string // gossip addresses of servers
 
 	Exec bool // offer exec and http executors (axd worker); a library user has handlers alone
 	// Supervisor is the command line that runs SupervisorMain; needed with Exec.
@@ -66,6 +66,14 @@ type Task struct {
 	Payload   []byte
 	Due       time.Time     // by the cluster's clock
 	Late      time.Duration // from Due to the attempt's start, by what the worker knows of the cluster's clock; never negative
+
+	// Of a step of a run: the run and the name of the step.
+	Run  job.ID
+	Step string
+	// Of what a schedule fired, runs included: its name, and the time that it was planned
+	// for, which Due may be after. Zero where none did.
+	Schedule string
+	Nominal  time.Time
 
 	beat func()
 	done func(context.Context, rpc.Done) (rpc.DoneReply, error)
