@@ -129,9 +129,8 @@ func dumpRun(r fsm.Reader, run *fsm.Run) (RunDump, error) {
 		s := StepDump{Name: def.Name, Needs: def.Needs, Tasks: []string{steps[i].Task.String()}}
 		if def.ForEach != nil {
 			s.Tasks = nil
-			_, items := fsm.Items(r, run.Ref(), steps[i].Number, &steps[i].Step, 0, job.MaxRunTasks)
-			for _, t := range items {
-				s.Tasks = append(s.Tasks, t.ID.String())
+			for _, it := range fsm.Items(r, run.Ref(), steps[i].Number, &steps[i].Step, 0, job.MaxRunTasks) {
+				s.Tasks = append(s.Tasks, it.Record.ID.String())
 			}
 		}
 		d.Steps = append(d.Steps, s)

@@ -330,9 +330,16 @@ func (a *apply) beginTask(old *Task) {
 
 // moveStep gives a step's task another state, without a worker.
 func (a *apply) moveStep(h *heldRun, s *heldStep, to job.State, why string) {
-	old := a.taskOf(h, s)
+	a.moveTask(a.taskOf(h, s), to, why, s.Phase != StepBegun)
+}
+
+// moveTask is moveStep for any task of a run; anew: it is to begin once more, or never.
+func (a *apply) moveTask(old *Task, to job.State, why string, anew bool) {
 	t := new(Task)
 	*t = *old
+	if anew && to == job.Blocked {
+		t.Started = 0
+	}
 	if t.Dead {
 		a.deleteDead(old)
 		t.Dead = false

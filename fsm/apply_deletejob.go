@@ -26,6 +26,10 @@ func (a *apply) deleteJob(c *DeleteJob) Result {
 	if err := a.notWaitedFor(relJob, c.Namespace, c.Name); err != nil {
 		return rejected(err)
 	}
+	if err := a.namedBy(namedJob, c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
+	a.moveRows(namedByJob(c.Namespace, c.Name, &j.Spec), nil)
 	a.forgetBreakers(func(b Breaker) bool { return b.Job == c.Name && b.Namespace == c.Namespace })
 	a.key = a.key.job(c.Namespace, c.Name)
 	a.delete(a.key)

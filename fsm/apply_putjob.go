@@ -25,6 +25,7 @@ func (a *apply) putJob(c *PutJob) Result {
 		}
 	}
 	j := &Job{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now, FileSet: c.FileSet}
+	var was names
 	if old, ok := a.job(c.Namespace, c.Name); ok {
 		if c.FileSet == "" {
 			j.FileSet = old.FileSet
@@ -38,7 +39,9 @@ func (a *apply) putJob(c *PutJob) Result {
 			return Result{Version: old.Version}
 		}
 		j.Version, j.Created = old.Version+1, old.Created
+		was = namedByJob(c.Namespace, c.Name, &old.Spec)
 	}
+	a.moveRows(was, namedByJob(c.Namespace, c.Name, &c.Spec))
 	a.writeJob(j)
 	if j.Version > MaxJobVersions {
 		a.key = a.key.jobVersion(j.Namespace, j.Name, j.Version-MaxJobVersions)

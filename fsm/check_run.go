@@ -17,6 +17,7 @@ func (c *checker) runTables() {
 		w, ok := GetWorkflow(c.r, ns, workflow)
 		c.want(ok && kr.done() && slices.Contains(jobsOf(w.Spec), name), "job row %x: workflow %s does not name %s", k, workflow, name)
 	})
+	c.rows(tableNamed, c.named)
 	c.rows(tableRuns, c.run)
 	c.rows(tableRunParams, func(k, _ []byte) { c.ofRun(k, func(r *Run) bool { return r.HasParams }) })
 	c.rows(tableSteps, func(k, _ []byte) {
@@ -95,6 +96,7 @@ func (c *checker) workflow(k, v []byte) {
 	}
 	row, ok := getRow[workflowRow](c.r, key{}.workflowVersion(w.Namespace, w.Name, w.Version))
 	c.want(ok, "workflow %s/%s: version %d is gone", w.Namespace, w.Name, w.Version)
+	c.names(namedByWorkflow(w.Namespace, w.Name, &row.Spec))
 	for _, name := range jobsOf(&row.Spec) {
 		c.want(c.has(key{}.workflowJob(w.Namespace, name, w.Name)), "workflow %s/%s: job %s has no row for it", w.Namespace, w.Name, name)
 		c.want(c.has(key{}.job(w.Namespace, name)), "workflow %s/%s: job %s does not exist", w.Namespace, w.Name, name)
@@ -200,9 +202,7 @@ func (c *checker) tallyStep(run *Run, g *graph, n uint32, s *Step, t *Task) {
 		run.Open[g.section(n)]--
 	}
 	if !s.Child.IsZero() && s.Phase == StepBegun && s.Now == NoOutcome {
-		child, ok := GetRun(c.r, RunRef{t.Namespace, s.Child})
-		c.want(ok && !child.State.Terminal() && child.Trigger.Run == t.Run && child.Trigger.Step == t.Step,
-			"step %s of run %s: is run %s, which is %v, and a step of %s", t.Step, t.Run, s.Child, child.State, child.Trigger.Run)
+		c.want(c.childOf(t, s.Child), "step %s of run %s: stands for run %s, which has ended, or is another's", t.Step, t.Run, s.Child)
 	}
 	if s.Now.failed() && !g.steps[n].AllowFailure {
 		run.Failed++
@@ -213,6 +213,13 @@ func (c *checker) tallyStep(run *Run, g *graph, n uint32, s *Step, t *Task) {
 	c.want(s.Phase == StepBegun || s.Phase == StepWaits || t.State == job.Blocked, "step %s of run %s: %v in phase %d", t.Step, t.Run, t.State, s.Phase)
 	c.want(s.inReady() == c.has(key{}.stepReady(t.RunRef(), n)), "step %s of run %s: its row among the ready differs", t.Step, t.Run)
 	c.want(s.WaitsForVerdict() == c.has(key{}.stepWanted(t.RunRef(), n)), "step %s of run %s: its row among the wanted differs", t.Step, t.Run)
+}
+
+// childOf reports whether a run goes on that a task stands for.
+func (c *checker) childOf(t *Task, id job.ID) bool {
+	child, ok := GetRun(c.r, RunRef{t.Namespace, id})
+	by := child.Trigger
+	return ok && !child.State.Terminal() && by.Run == t.Run && by.Step == t.Step && by.Item == t.Item
 }
 
 // stepNeeds checks that a step has counted what those that it needs have had
@@ -272,15 +279,21 @@ func (c *checker) items(ref RunRef, run *Run, name string, n uint32, s *Step) in
 	}
 	f := s.Fan
 	var counts RunCounts
+	running := uint32(0)
 	for item := uint32(1); item <= f.First+f.Made; item++ {
-		id, ok := c.r.Get(key{}.items(ref, n).u32(item))
-		if !ok || len(id) != len(job.ID{}) {
+		b, _ := c.r.Get(key{}.items(ref, n).u32(item))
+		id, child, ok := decodeItem(b)
+		if !ok {
 			c.report("step %s of run %s: item %d is not there", name, ref.ID, item)
 			continue
 		}
-		t, ok := c.taskOf("item", TaskRef{ref.Namespace, job.ID(id)})
+		t, ok := c.taskOf("item", TaskRef{ref.Namespace, id})
 		if !ok {
 			continue
+		}
+		if !child.IsZero() && !t.State.Terminal() {
+			running++
+			c.want(c.childOf(&t, child), "item %d of step %s of run %s: stands for run %s, which has ended, or is another's", item, name, ref.ID, child)
 		}
 		c.want(t.Item == item && t.Step == name && t.Run == ref.ID, "step %s of run %s: item %d is task %s, which is item %d of %s",
 			name, ref.ID, item, t.ID, t.Item, t.Step)
@@ -294,6 +307,7 @@ func (c *checker) items(ref RunRef, run *Run, name string, n uint32, s *Step) in
 			counts[countedState(t.State)]++
 		}
 	}
+	c.want(running == f.Running, "step %s of run %s: counts %d runs of items, has %d", name, ref.ID, f.Running, running)
 	c.want(counts == f.Counts, "step %s of run %s: its items are %v, it has counted %v", name, ref.ID, counts, f.Counts)
 	c.want(f.Next <= f.Made && f.Made <= f.Total, "step %s of run %s: %d of %d items made, %d begun", name, ref.ID, f.Made, f.Total, f.Next)
 	return int(f.First + f.Made)

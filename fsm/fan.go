@@ -10,11 +10,13 @@ import (
 // A step that fans out is one task for each item of a list. The step's own task
 // stands for all of them: it is never given to a worker, is blocked until the last
 // of them has ended, and then ends by what has become of them. The leader computes
-// the items and their payloads, and hands them in part by part.
+// the items and their payloads, and hands them in part by part. Where the step is a
+// workflow, an item's task stands for a run of it in the same way.
 
 // tableItems: namespace, run, number of the step (4), number of the item (4) → task
-// (16). Numbers go on when the step runs again, so those of an earlier time stay
-// until the run is deleted.
+// (16), and, of a step that is a workflow, its run (16), once that was started. Numbers
+// go on when the step runs again, so those of an earlier time stay until the run is
+// deleted.
 const tableItems byte = 0x60
 
 func (k key) items(r RunRef, n uint32) key { return k.table(tableItems).runRef(r).u32(n) }
@@ -32,6 +34,9 @@ type Fan struct {
 	// Counts are its tasks by countedState.
 	Counts RunCounts `msgpack:"c"`
 	Broken string    `msgpack:"b,omitempty"` // why not all were made
+	// Running are those whose runs have not ended, where the step is a workflow: their
+	// tasks are blocked as long.
+	Running uint32 `msgpack:"R,omitempty"`
 }
 
 func (f *Fan) ended() uint32 {
@@ -125,7 +130,7 @@ func (a *apply) tendFan(h *heldRun, n uint32, s *heldStep) {
 	limit := h.graph.steps[n].ForEach.Parallel
 	switch {
 	case h.stopped(n):
-	case f.Next < f.Made && (limit == 0 || int(f.Counts[job.Pending]) < limit):
+	case f.Next < f.Made && (limit == 0 || int(f.Counts[job.Pending]+f.Running) < limit):
 		a.beginItem(h, n, s)
 		return
 	}
@@ -140,10 +145,12 @@ func (a *apply) tendFan(h *heldRun, n uint32, s *heldStep) {
 	a.moveStep(h, s, state, why)
 }
 
-// beginItem begins the next item, or has it wait for max_parallel.
+// beginItem begins the next item, or has it wait for max_parallel, which bounds the
+// tasks of the run alone.
 func (a *apply) beginItem(h *heldRun, n uint32, s *heldStep) {
 	f := s.Fan
-	if !a.mayBegin(h) {
+	sub := h.graph.steps[n].Workflow != ""
+	if !sub && !a.mayBegin(h) {
 		if !f.Ready {
 			f.Ready = true
 			a.markReady(h, n)
@@ -154,7 +161,11 @@ func (a *apply) beginItem(h *heldRun, n uint32, s *heldStep) {
 	a.notReady(h, n, s)
 	f.Next++
 	a.change(h, s)
-	if t := a.itemTask(h, n, f.First+f.Next); t.State == job.Blocked { // else it was cancelled
+	switch t, _ := a.itemTask(h, n, f.First+f.Next); {
+	case t.State != job.Blocked: // it was cancelled
+	case sub:
+		a.startItemRun(h, n, s, t)
+	default:
 		a.beginTask(t)
 	}
 	a.toVisit(h, n, s)
@@ -206,7 +217,8 @@ func (a *apply) itemMoved(h *heldRun, old, t *Task) {
 	if old == nil || old.State == t.State {
 		return
 	}
-	if s.Now != NoOutcome && !t.State.Terminal() { // a dead letter was replayed
+	// A dead letter was replayed, or a run that had ended has done so otherwise.
+	if s.Now != NoOutcome && (!t.State.Terminal() || old.State.Terminal()) {
 		a.moveStep(h, s, job.Blocked, "")
 	}
 	a.toVisit(h, n, s)
@@ -223,7 +235,11 @@ func (a *apply) stopFan(h *heldRun, n uint32, s *heldStep) bool {
 		return false
 	}
 	h.Act.Item++
-	if t := a.itemTask(h, n, f.First+h.Act.Item); !t.State.Terminal() && !t.CancelRequested {
+	switch t, run := a.itemTask(h, n, f.First+h.Act.Item); {
+	case t.State.Terminal() || t.CancelRequested:
+	case !run.IsZero():
+		a.stopChild(h, run)
+	default:
 		a.cancelTask(t, h.Error)
 	}
 	return true
@@ -242,18 +258,30 @@ func (a *apply) mayReplayItem(t *Task) *job.Error {
 	return nil
 }
 
-func (a *apply) itemTask(h *heldRun, n, item uint32) *Task {
+// itemTask reads the task of an item, and the run that this stands for; zero: none.
+func (a *apply) itemTask(h *heldRun, n, item uint32) (t *Task, run job.ID) {
 	a.key = a.key.items(h.Ref(), n).u32(item)
-	b, ok := a.tx.Get(a.key)
-	if !ok || len(b) != len(job.ID{}) {
+	b, _ := a.tx.Get(a.key)
+	id, run, ok := decodeItem(b)
+	if !ok {
 		damaged(a.key)
 	}
-	ref := TaskRef{h.Namespace, job.ID(b)}
-	t, ok := a.task(ref)
+	t, ok = a.task(TaskRef{h.Namespace, id})
 	if !ok {
 		panic("fsm: the state is damaged: item " + strconv.Itoa(int(item)) + " of a step of run " + h.ID.String() + " is gone")
 	}
-	return t
+	return t, run
+}
+
+// decodeItem reads a value of tableItems.
+func decodeItem(b []byte) (task, run job.ID, ok bool) {
+	switch len(b) {
+	case 2 * idLen:
+		return job.ID(b[:idLen]), job.ID(b[idLen:]), true
+	case idLen:
+		return job.ID(b), job.ID{}, true
+	}
+	return job.ID{}, job.ID{}, false
 }
 
 // deleteItem deletes the last task of a step's items; false: none is left.
@@ -263,7 +291,7 @@ func (a *apply) deleteItem(h *heldRun, n uint32, s *heldStep, budget *int) bool 
 		return false
 	}
 	last := f.First + f.Made
-	t := a.itemTask(h, n, last)
+	t, _ := a.itemTask(h, n, last)
 	if t.Dead {
 		h.Dead--
 	}
@@ -291,11 +319,15 @@ func (s *Step) inReady() bool { return s.Phase == StepReady || s.Fan != nil && s
 // It owes no callback, and is no dead letter.
 func (a *apply) neverRan(t *Task) bool {
 	h, ok := a.heldRun(t.RunRef())
-	if !ok || t.Item != 0 {
+	if !ok {
 		return false
 	}
 	n := h.graph.number[t.Step]
-	return h.graph.computed[n] && (a.step(h, n).Phase != StepBegun || h.graph.steps[n].ForEach != nil || h.graph.steps[n].Workflow != "")
+	step := h.graph.steps[n]
+	if t.Item != 0 {
+		return step.Workflow != ""
+	}
+	return h.graph.computed[n] && (a.step(h, n).Phase != StepBegun || step.ForEach != nil || step.Workflow != "")
 }
 
 // AtWork reports whether a step has not ended for which others are at work: its items,
@@ -312,31 +344,46 @@ func (a *apply) markStarted(old *Task) {
 	a.write(old, t)
 }
 
-// standsIn reports whether a task is that of a step for which others are at work.
+// standsIn reports whether a task is that of a step, or of an item, for which others are
+// at work.
 func (a *apply) standsIn(t *Task) bool {
-	if t.Run.IsZero() || t.Item != 0 || t.State != job.Blocked {
+	if t.Run.IsZero() || t.State != job.Blocked {
 		return false
 	}
 	h, ok := a.heldRun(t.RunRef())
-	return ok && a.step(h, h.graph.number[t.Step]).Phase == StepBegun
+	if !ok {
+		return false
+	}
+	n := h.graph.number[t.Step]
+	if t.Item != 0 {
+		_, run := a.itemTask(h, n, t.Item)
+		return !run.IsZero()
+	}
+	return a.step(h, n).Phase == StepBegun
 }
 
-// Items reads the numbers and tasks of a step's items, those of its latest time
-// alone, after a number.
-func Items(r Reader, run RunRef, n uint32, s *Step, after uint32, limit int) (numbers []uint32, tasks []Task) {
+// StepItem is an item of a step that fans out.
+type StepItem struct {
+	Number uint32
+	Record Task
+	Run    job.ID // that its task stands for; zero: none
+}
+
+// Items reads a step's items, those of its latest time alone, after a number.
+func Items(r Reader, run RunRef, n uint32, s *Step, after uint32, limit int) (items []StepItem) {
 	if s.Fan == nil {
-		return nil, nil
+		return nil
 	}
 	p := key{}.items(run, n)
-	var ids []job.ID
 	r.Ascend(key{}.items(run, n).u32(s.Fan.First+after+1), prefixEnd(p), func(k, v []byte) bool {
 		kr := keyReader{rest: k[len(p):]}
-		numbers, ids = append(numbers, kr.u32()-s.Fan.First), append(ids, job.ID(v))
-		return len(ids) < limit
+		it := StepItem{Number: kr.u32() - s.Fan.First}
+		it.Record.ID, it.Run, _ = decodeItem(v)
+		items = append(items, it)
+		return len(items) < limit
 	})
-	for _, id := range ids {
-		t, _ := GetTask(r, TaskRef{run.Namespace, id})
-		tasks = append(tasks, t)
+	for i := range items {
+		items[i].Record, _ = GetTask(r, TaskRef{run.Namespace, items[i].Record.ID})
 	}
-	return numbers, tasks
+	return items
 }

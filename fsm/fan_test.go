@@ -35,14 +35,14 @@ func (w *world) items(ref RunRef, step string) (all []Task) {
 	w.t.Helper()
 	s := w.steps(ref)[step]
 	for {
-		numbers, tasks := Items(w.tx, ref, s.Number, &s.Step, uint32(len(all)), 50)
-		for i, n := range numbers {
-			if int(n) != len(all)+1 {
-				w.t.Fatalf("item %d follows %d", n, len(all))
+		items := Items(w.tx, ref, s.Number, &s.Step, uint32(len(all)), 50)
+		for _, it := range items {
+			if int(it.Number) != len(all)+1 {
+				w.t.Fatalf("item %d follows %d", it.Number, len(all))
 			}
-			all = append(all, tasks[i])
+			all = append(all, it.Record)
 		}
-		if len(numbers) < 50 {
+		if len(items) < 50 {
 			return all
 		}
 	}

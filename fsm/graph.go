@@ -168,17 +168,17 @@ func (a *apply) graph(namespace, name string, version uint64) *graph {
 	return g
 }
 
-// maxWorkflowJobs bounds the rows that a workflow has in tableWorkflowJobs: a change
-// of all of them fits an apply.
-const maxWorkflowJobs = 490
+// maxWorkflowNames bounds the rows that a workflow has in tableWorkflowJobs and
+// tableNamed: a change of all of them fits an apply.
+const maxWorkflowNames = 490
 
 // validWorkflow checks a definition, and that what it names exists.
 func (a *apply) validWorkflow(namespace, name string, spec *job.WorkflowSpec) *job.Error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	if n := len(jobsOf(spec)); n > maxWorkflowJobs {
-		return job.Invalid("steps", "must name at most "+strconv.Itoa(maxWorkflowJobs)+" different jobs", strconv.Itoa(n))
+	if n := len(jobsOf(spec)) + len(namedByWorkflow(namespace, name, spec)); n > maxWorkflowNames {
+		return job.Invalid("steps", "must name at most "+strconv.Itoa(maxWorkflowNames)+" different jobs, workflows and secrets", strconv.Itoa(n))
 	}
 	for _, section := range spec.Sections() {
 		for i := range section.Steps {
@@ -191,10 +191,7 @@ func (a *apply) validWorkflow(namespace, name string, spec *job.WorkflowSpec) *j
 }
 
 func (a *apply) validStep(namespace string, s *job.Step) *job.Error {
-	switch {
-	case s.Workflow != "" && s.ForEach != nil:
-		return job.Invalid("for_each", "must be of a step with a job: give the workflow the list, and fan out in it", s.Workflow)
-	case s.Workflow != "":
+	if s.Workflow != "" {
 		return nil // see validSubs
 	}
 	j, ok := a.job(namespace, s.Job)
@@ -205,7 +202,10 @@ func (a *apply) validStep(namespace string, s *job.Step) *job.Error {
 	if policy.Broadcasts() {
 		return noBroadcast()
 	}
-	return policy.ValidateFor(j.Spec.Kind())
+	if err := policy.ValidateFor(j.Spec.Kind()); err != nil {
+		return err
+	}
+	return a.hasSecret(namespace, &policy)
 }
 
 func noBroadcast() *job.Error {

@@ -62,6 +62,7 @@ type RunTrigger struct {
 	Event    string `msgpack:"e,omitempty"`
 	Run      job.ID `msgpack:"r"` // whose step this run is
 	Step     string `msgpack:"S,omitempty"`
+	Item     uint32 `msgpack:"I,omitempty"` // of a step that fans out
 }
 
 // RunCounts are numbers of tasks by stored state. Pending stands for dispatched and

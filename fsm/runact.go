@@ -120,7 +120,7 @@ func (a *apply) stopStep(h *heldRun, n uint32) bool {
 		return a.stopFan(h, n, s)
 	}
 	if !s.Child.IsZero() && s.Phase == StepBegun {
-		a.stopChild(h, s)
+		a.stopChild(h, s.Child)
 		return false
 	}
 	if t := a.taskOf(h, s); !t.CancelRequested {

@@ -8,7 +8,8 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
-// workflowSpec reads a step a line: its name, then needs=a+b, rule, section, allow.
+// workflowSpec reads a step a line: its name, then job or workflow, needs=a+b, rule,
+// section, allow, and some of its policy.
 func (e *scriptEnv) workflowSpec(f fields, input string) (spec job.WorkflowSpec) {
 	spec.MaxParallel = int(f.number("max-parallel"))
 	if f["param"] != "" {
@@ -21,6 +22,11 @@ func (e *scriptEnv) workflowSpec(f fields, input string) (spec job.WorkflowSpec)
 		words := strings.Fields(line)
 		g := parseFields(words[1:])
 		s := job.Step{Name: words[0], Job: g.or("job", "j"), Rule: job.Rule(g["rule"]), AllowFailure: g["allow"] != ""}
+		if s.Workflow = g["workflow"]; s.Workflow != "" {
+			s.Job = ""
+		}
+		s.CallbackJob, s.Compensation = g["callback-job"], g["compensation"]
+		s.CallbackURL, s.CallbackSecret = g["callback"], g["callback-secret"]
 		if g["needs"] != "" {
 			s.Needs = strings.Split(g["needs"], "+")
 		}
@@ -166,6 +172,9 @@ func (e *scriptEnv) describeRun(k []byte) (string, bool) {
 		return fmt.Sprintf("workflow %s/%s", r.name(), r.name()), true
 	case tableWorkflowVersions:
 		return fmt.Sprintf("workflow-version %s/%s %d", r.name(), r.name(), r.u64()), true
+	case tableNamed:
+		kind, ns, name, by := r.u8(), r.name(), r.name(), r.u8()
+		return fmt.Sprintf("named %c %s/%s by %c %s", kind, ns, name, by, r.name()), true
 	case tableRuns:
 		return "run " + e.knownRun(r.runRef()), true
 	case tableRunParams:

@@ -96,6 +96,9 @@ func (a *apply) deleteSecret(c *DeleteSecret) Result {
 	if _, ok := a.secret(c.Namespace, c.Name); !ok {
 		return rejected(job.NotFound("secret", c.Name))
 	}
+	if err := a.namedBy(namedSecret, c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
 	a.key = a.key.secret(c.Namespace, c.Name)
 	a.delete(a.key)
 	return Result{Changed: true}

@@ -18,10 +18,12 @@ func verdictFlows(w *world) {
 	})
 	sub := subOf("sub", "inner", "w")
 	sub.Rule = job.NoneFailed
+	subs := subOf("subs", "inner", "w")
+	subs.Rule, subs.ForEach = job.NoneFailed, &job.ForEach{Items: job.JSON(`"${{ params.list }}"`), Parallel: 2}
 	w.put("outer", job.WorkflowSpec{
 		Params: list, MaxParallel: 3,
 		Steps: []job.Step{
-			whenOf("w", "true"), fanOf("fan", 2, "w"), sub, stepOf("z", job.AllDone, "fan", "sub"), whenOf("y", "true", "z"),
+			whenOf("w", "true"), fanOf("fan", 2, "w"), sub, subs, stepOf("z", job.AllDone, "fan", "sub", "subs"), whenOf("y", "true", "z"),
 		},
 		OnFailure: []job.Step{whenOf("of", "true")}, Finally: []job.Step{fanOf("ff", 1)},
 	})
@@ -62,8 +64,12 @@ func (m *verdictModel) judgeNext(w WantedStep, kind, items, part int) {
 		if s.Made() > 0 {
 			c.Total = s.Fan.Total
 		}
+		item := "1"
+		if steps[w.Number].Workflow != "" {
+			item = "{}"
+		}
 		for n := c.Made; n < c.Total && len(c.Items) < part; n++ {
-			c.Items = append(c.Items, []byte("1"))
+			c.Items = append(c.Items, []byte(item))
 		}
 	}
 	m.try(c)
@@ -107,7 +113,7 @@ func (m *verdictModel) act(r *rapid.T) {
 	default:
 		ref := m.runs[pick(len(m.runs))]
 		steps := m.steps(ref)
-		names := []string{"w", "fan", "sub", "z", "y", "a", "of", "ff", "end"}
+		names := []string{"w", "fan", "sub", "subs", "z", "y", "a", "of", "ff", "end"}
 		name := names[pick(len(names))]
 		if _, ok := steps[name]; !ok {
 			return

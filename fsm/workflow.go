@@ -3,7 +3,6 @@ package fsm
 import (
 	"bytes"
 	"cmp"
-	"slices"
 
 	"github.com/axd-project/axd/job"
 )
@@ -117,12 +116,12 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 	}
 	row := workflowRow{Created: a.now, Spec: c.Spec}
 	w := &Workflow{Namespace: c.Namespace, Name: c.Name, Version: 1, Created: a.now, Updated: a.now, FileSet: c.FileSet}
-	var jobs []string // of the version before
+	var before *job.WorkflowSpec
 	if old, ok := a.workflow(c.Namespace, c.Name); ok {
 		w.Version = old.Version + 1
 		if !old.Deleted {
 			w.Created, w.FileSet = old.Created, cmp.Or(c.FileSet, old.FileSet)
-			jobs = a.graph(w.Namespace, w.Name, old.Version).jobs
+			before = &a.graph(w.Namespace, w.Name, old.Version).spec
 		}
 		if !old.Deleted && a.sameWorkflow(old, &c.Spec) {
 			if old.FileSet != w.FileSet {
@@ -132,7 +131,7 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 			return Result{Version: old.Version}
 		}
 	}
-	a.moveWorkflowJobs(w, jobs, jobsOf(&c.Spec))
+	a.moveNames(w, before, &c.Spec)
 	w.describe(&c.Spec)
 	a.writeWorkflow(w)
 	value := mustEncode(a.codec, &row)
@@ -144,20 +143,21 @@ func (a *apply) putWorkflow(c *PutWorkflow) Result {
 	return Result{Version: w.Version, Changed: true}
 }
 
-// moveWorkflowJobs notes which jobs a workflow names now.
-func (a *apply) moveWorkflowJobs(w *Workflow, was, is []string) {
-	for _, name := range was {
-		if !slices.Contains(is, name) {
-			a.key = a.key.workflowJob(w.Namespace, name, w.Name)
-			a.delete(a.key)
+// moveNames notes what a workflow names now; nil: nothing.
+func (a *apply) moveNames(w *Workflow, was, is *job.WorkflowSpec) {
+	a.moveRows(workflowJobs(w, was), workflowJobs(w, is))
+	a.moveRows(namedByWorkflow(w.Namespace, w.Name, was), namedByWorkflow(w.Namespace, w.Name, is))
+}
+
+// workflowJobs are the rows of tableWorkflowJobs that a workflow has.
+func workflowJobs(w *Workflow, spec *job.WorkflowSpec) map[string]bool {
+	rows := map[string]bool{}
+	if spec != nil {
+		for _, name := range jobsOf(spec) {
+			rows[string(key{}.workflowJob(w.Namespace, name, w.Name))] = true
 		}
 	}
-	for _, name := range is {
-		if !slices.Contains(was, name) {
-			a.key = a.key.workflowJob(w.Namespace, name, w.Name)
-			a.set(a.key, nil)
-		}
-	}
+	return rows
 }
 
 // jobsOf are the jobs that a definition names, each once.
@@ -223,7 +223,10 @@ func (a *apply) deleteWorkflow(c *DeleteWorkflow) Result {
 	if err := a.notWaitedFor(relWorkflow, c.Namespace, c.Name); err != nil {
 		return rejected(err)
 	}
-	a.moveWorkflowJobs(w, a.graph(w.Namespace, w.Name, w.Version).jobs, nil)
+	if err := a.namedBy(namedWorkflow, c.Namespace, c.Name); err != nil {
+		return rejected(err)
+	}
+	a.moveNames(w, &a.graph(w.Namespace, w.Name, w.Version).spec, nil)
 	w.Deleted = true
 	for _, v := range a.workflowVersions(w) {
 		a.dropVersion(w, v)

@@ -19,6 +19,9 @@ type WorkflowSpec struct {
 	OnFailure []Step `msgpack:"f,omitempty" json:"on_failure,omitempty"`
 	// Finally runs at the end of every run, however it went.
 	Finally []Step `msgpack:"z,omitempty" json:"finally,omitempty"`
+	// Outputs are what other workflows may read of a run that is a step of theirs and
+	// has succeeded; strings may hold ${{ expression }}.
+	Outputs Values `msgpack:"O,omitempty" json:"outputs,omitempty"`
 }
 
 // Step is a node of a workflow: a job or another workflow, and when it runs. The
@@ -41,11 +44,11 @@ type Step struct {
 	Policy `msgpack:",inline" yaml:",inline"`
 }
 
-// ForEach makes a step one task for each item of a list.
+// ForEach makes a step one task, or one run of its workflow, for each item of a list.
 type ForEach struct {
 	Items    JSON `msgpack:"i" json:"items"`                        // a list, or a string of one ${{ expression }} that gives one
 	Max      int  `msgpack:"m,omitempty" json:"max,omitempty"`      // items; default 1000; more of them fail the step
-	Parallel int  `msgpack:"p,omitempty" json:"parallel,omitempty"` // tasks active at once; 0: no limit
+	Parallel int  `msgpack:"p,omitempty" json:"parallel,omitempty"` // tasks or runs active at once; 0: no limit
 }
 
 // Rule tells what must have become of the steps that a step needs for it to run.

@@ -57,14 +57,19 @@ func (s *Step) validateSub() *Error {
 	if !s.Policy.PriorityOnly() {
 		return Invalid("workflow", "takes no policy beside it but a priority: its own steps have theirs", s.Workflow)
 	}
-	if len(s.Params) > MaxParams {
-		return invalidNumber("params", fmt.Sprintf("must be at most %d", MaxParams), len(s.Params))
+	return validateValues("params", s.Params)
+}
+
+// validateValues checks values that expressions name.
+func validateValues(field string, values Values) *Error {
+	if len(values) > MaxParams {
+		return invalidNumber(field, fmt.Sprintf("must be at most %d", MaxParams), len(values))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
-		if e := validateParamName(at("params", name), name); e != nil {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if e := validateParamName(at(field, name), name); e != nil {
 			return e
 		}
-		if e := validateJSON(at("params", name), s.Params[name], MaxParamBytes); e != nil {
+		if e := validateJSON(at(field, name), values[name], MaxParamBytes); e != nil {
 			return e
 		}
 	}

@@ -33,6 +33,9 @@ func (w *WorkflowSpec) Validate() *Error {
 	if e := w.validateParams(); e != nil {
 		return e
 	}
+	if e := validateValues("outputs", w.Outputs); e != nil {
+		return e
+	}
 	if e := w.validateSize(); e != nil {
 		return e
 	}
@@ -63,7 +66,7 @@ func (w *WorkflowSpec) validateSize() *Error {
 	if n := w.Count(); n > MaxSteps {
 		return invalidNumber(SectionSteps, fmt.Sprintf("must be at most %d in all sections", MaxSteps), n)
 	}
-	edges, bytes := 0, 0
+	edges, bytes := 0, w.Outputs.size()
 	for _, s := range w.Sections() {
 		for i := range s.Steps {
 			edges += len(s.Steps[i].Needs)
@@ -86,11 +89,17 @@ func (s *Step) size() int {
 	for _, need := range s.Needs {
 		n += len(need) + each
 	}
-	for name, v := range s.Params {
-		n += len(name) + len(v) + 2*each
-	}
+	n += s.Params.size()
 	if s.ForEach != nil {
 		n += len(s.ForEach.Items) + each
+	}
+	return n
+}
+
+func (v Values) size() (n int) {
+	const each = 5
+	for name, text := range v {
+		n += len(name) + len(text) + 2*each
 	}
 	return n
 }

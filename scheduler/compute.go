@@ -36,6 +36,9 @@ type flow struct {
 	steps  []*job.Step
 	number map[string]uint32
 	made   map[uint32]compiledStep
+
+	outputs *expression.Outputs // nil: it has none
+	wrong   error               // why they can't be compiled
 }
 
 type compiledStep struct {
@@ -58,6 +61,11 @@ func (c *computer) flow(r fsm.Reader, run *fsm.Run) *flow {
 	}
 	f := &flow{made: map[uint32]compiledStep{}}
 	f.steps, f.number = fsm.OrderedSteps(w.Spec)
+	if outputs, err := expression.CompileOutputs(w.Spec); err != nil {
+		f.wrong = err
+	} else {
+		f.outputs = outputs
+	}
 	c.flows[k] = f
 	return f
 }
@@ -102,7 +110,7 @@ func (c *computer) verdict(r fsm.Reader, w fsm.WantedStep) (fsm.StepVerdict, boo
 		return v, true
 	}
 	if s.ForEach != nil {
-		c.fanOut(&v, w, &step, s.ForEach, made.step, env)
+		c.fanOut(&v, w, &step, s, made.step, env)
 		return v, true
 	}
 	if s.Workflow != "" {
@@ -177,7 +185,11 @@ const (
 )
 
 // fanOut computes the next items of a step.
-func (c *computer) fanOut(v *fsm.StepVerdict, w fsm.WantedStep, step *fsm.Step, f *job.ForEach, made *expression.Step, env expression.Env) {
+func (c *computer) fanOut(v *fsm.StepVerdict, w fsm.WantedStep, step *fsm.Step, s *job.Step, made *expression.Step, env expression.Env) {
+	f, payloadOfItem := s.ForEach, itemPayload
+	if s.Workflow != "" {
+		payloadOfItem = itemParams
+	}
 	if c.listOf != w || c.listFor != step.Want {
 		list, err := made.List, error(nil)
 		if made.Items != nil {
@@ -196,7 +208,7 @@ func (c *computer) fanOut(v *fsm.StepVerdict, w fsm.WantedStep, step *fsm.Step, 
 	v.Total, v.Made = uint32(len(c.list)), step.Made() //nolint:gosec // at most job.MaxRunTasks
 	size, begin := 0, time.Now()
 	for i := int(v.Made); i < len(c.list) && len(v.Items) < fsm.MaxItemsPart; i++ {
-		payload, err := itemPayload(made, env, c.list[i], i)
+		payload, err := payloadOfItem(made, env, c.list[i], i)
 		if err != nil {
 			v.Fail, v.Items = fmt.Sprintf("item %d: %v", i+1, err), nil
 			return
@@ -221,6 +233,19 @@ func itemPayload(made *expression.Step, env expression.Env, item any, index int)
 	return payloadOf(made, env)
 }
 
+// itemParams are the parameters of an item's run: what the step says, or else the item.
+func itemParams(made *expression.Step, env expression.Env, item any, index int) ([]byte, error) {
+	if made.Params != nil {
+		env[expression.RootItem], env[expression.RootIndex] = item, index
+		return paramsOf(made, env)
+	}
+	params, err := itemPayload(made, env, item, index)
+	if _, is := item.(map[string]any); !is && err == nil {
+		err = fmt.Errorf("must be an object, the parameters of its run, where the step gives no params (got %s)", job.Shorten(string(params)))
+	}
+	return params, err
+}
+
 // env is what the expressions of a step may read.
 func (c *computer) env(r fsm.Reader, run *fsm.Run, f *flow, reads []string) (expression.Env, error) {
 	if c.run != run.Ref() {
@@ -233,6 +258,7 @@ func (c *computer) env(r fsm.Reader, run *fsm.Run, f *flow, reads []string) (exp
 		}
 		c.run, c.params = run.Ref(), params
 	}
+	known := c.params // outputs of other runs are computed below, which makes theirs the remembered ones
 	steps := make(map[string]any, len(reads))
 	left := maxRunOutput
 	for _, name := range reads {
@@ -240,7 +266,7 @@ func (c *computer) env(r fsm.Reader, run *fsm.Run, f *flow, reads []string) (exp
 		if !ok {
 			continue // as the step's field of a misspelt one: null
 		}
-		v, size, err := readStep(r, run, n)
+		v, size, err := c.readStep(r, run, f.steps[n], n)
 		if left -= size; err == nil && left < 0 {
 			err = fmt.Errorf("the outputs that it reads are more than %d bytes long", maxRunOutput)
 		}
@@ -254,7 +280,7 @@ func (c *computer) env(r fsm.Reader, run *fsm.Run, f *flow, reads []string) (exp
 		nominal = job.FormatTime(run.Trigger.Nominal)
 	}
 	return expression.Env{
-		expression.RootParams: c.params,
+		expression.RootParams: known,
 		expression.RootSteps:  steps,
 		expression.RootRun: map[string]any{
 			"id": run.ID.String(), "workflow": run.Workflow, "created": job.FormatTime(run.Created), "nominal": nominal,
@@ -263,7 +289,7 @@ func (c *computer) env(r fsm.Reader, run *fsm.Run, f *flow, reads []string) (exp
 }
 
 // readStep is what others may read of a step.
-func readStep(r fsm.Reader, run *fsm.Run, n uint32) (v map[string]any, size int, err error) {
+func (c *computer) readStep(r fsm.Reader, run *fsm.Run, s *job.Step, n uint32) (v map[string]any, size int, err error) {
 	step, ok := fsm.GetStep(r, run.Ref(), n)
 	if !ok {
 		return nil, 0, nil
@@ -276,22 +302,58 @@ func readStep(r fsm.Reader, run *fsm.Run, n uint32) (v map[string]any, size int,
 	if t.ExitCode != nil {
 		v[expression.StepExitCode] = *t.ExitCode
 	}
-	if step.Fan != nil {
-		v[expression.StepOutput], size, err = outputsOf(r, run.Ref(), n, &step)
-	} else {
-		v[expression.StepOutput], size, err = outputOf(r, &t)
+	var output any
+	switch {
+	case step.Fan != nil:
+		output, size, err = c.outputsOf(r, run.Ref(), n, &step)
+	case s.Workflow != "":
+		output, size, err = c.outputOfRun(r, &t, step.Child)
+	default:
+		output, size, err = outputOf(r, &t)
 	}
+	v[expression.StepOutput] = output
 	return v, size, err
 }
 
+// outputOfRun are the outputs of a run that a task stands for, and that succeeded; nil:
+// there are none.
+func (c *computer) outputOfRun(r fsm.Reader, t *fsm.Task, child job.ID) (v any, size int, err error) {
+	if t.State != job.Success || child.IsZero() {
+		return nil, 0, nil
+	}
+	run, ok := fsm.GetRun(r, fsm.RunRef{Namespace: t.Namespace, ID: child})
+	if !ok {
+		return nil, 0, fmt.Errorf("run %s is gone, since its retention is over", child)
+	}
+	f := c.flow(r, &run)
+	switch {
+	case f == nil:
+		return nil, 0, fmt.Errorf("the version of its run %s is gone", child)
+	case f.wrong != nil:
+		return nil, 0, f.wrong
+	case f.outputs == nil:
+		return nil, 0, nil
+	}
+	env, err := c.env(r, &run, f, f.outputs.Reads)
+	if err != nil {
+		return nil, 0, err
+	}
+	b, err := f.outputs.Render(env)
+	if err != nil {
+		return nil, 0, fmt.Errorf("run %s: %w", child, err)
+	}
+	v, err = expression.FromJSON(b)
+	return v, len(b), err
+}
+
 // outputsOf are those of a step's items, in their order.
-func outputsOf(r fsm.Reader, run fsm.RunRef, n uint32, step *fsm.Step) (list []any, size int, err error) {
+func (c *computer) outputsOf(r fsm.Reader, run fsm.RunRef, n uint32, step *fsm.Step) (list []any, size int, err error) {
 	const page = 500
 	list = make([]any, 0, step.Fan.Made)
 	for {
-		_, tasks := fsm.Items(r, run, n, step, uint32(len(list)), page) //nolint:gosec // at most job.MaxRunTasks
-		for i := range tasks {
-			v, bytes, err := outputOf(r, &tasks[i])
+		items := fsm.Items(r, run, n, step, uint32(len(list)), page) //nolint:gosec // at most job.MaxRunTasks
+		for i := range items {
+			v, bytes, err := c.outputOfItem(r, &items[i])
 			if size += bytes; err == nil && size > maxRunOutput {
 				err = fmt.Errorf("the outputs of its items are more than %d bytes long", maxRunOutput)
 			}
@@ -300,10 +362,17 @@ func outputsOf(r fsm.Reader, run fsm.RunRef, n uint32, step *fsm.Step) (list []a
 			}
 			list = append(list, v)
 		}
-		if len(tasks) < page {
+		if len(items) < page {
 			return list, size, nil
 		}
 	}
+}
+
+func (c *computer) outputOfItem(r fsm.Reader, it *fsm.StepItem) (v any, size int, err error) {
+	if !it.Run.IsZero() {
+		return c.outputOfRun(r, &it.Record, it.Run)
+	}
+	return outputOf(r, &it.Record)
 }
 
 // outputOf is what the last attempt of a task that succeeded has returned: the value

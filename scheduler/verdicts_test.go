@@ -212,14 +212,68 @@ late failed  item 2: payload: column 4: index out of range: 1 (array length is 1
 		}
 		r, release := c.Read()
 		step, _ := fsm.GetStep(r, ref, 1)
-		_, tasks := fsm.Items(r, ref, 1, &step, 148, 10)
-		body, _ := fsm.BodyOf(r, &tasks[1])
+		items := fsm.Items(r, ref, 1, &step, 148, 10)
+		body, _ := fsm.BodyOf(r, &items[1].Record)
 		release()
-		if len(tasks) != 2 || string(body.Payload) != `{"at":"149 of 2","item":1500}` {
-			t.Errorf("%d tasks, the last has %s", len(tasks), body.Payload)
+		if len(items) != 2 || string(body.Payload) != `{"at":"149 of 2","item":1500}` {
+			t.Errorf("%d items, the last has %s", len(items), body.Payload)
 		}
 		if most > 25 {
 			t.Errorf("%d at once", most)
+		}
+		c.check()
+	})
+}
+
+// What a workflow declares as its outputs, later steps read: of one run, and of each of
+// those that a step fans out into.
+func TestStepsReadOutputsOfRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 100, 100*time.Millisecond)
+		w.returns = func(t *fsm.Task) string {
+			r, release := c.Read()
+			defer release()
+			body, _ := fsm.BodyOf(r, t)
+			return map[string]string{"list": `[1, 2, 3]`, "i": string(body.Payload)}[t.Step]
+		}
+		w.mustConnect()
+		c.flowOf("inner", `
+params: [{name: n, type: int, required: true}]
+steps:
+- {name: i, job: work, payload: "${{ params.n * 10 }}"}
+- {name: s, job: work, when: params.n == 2}
+outputs: {tens: "${{ steps.i.output }}", of: "${{ params.n }}", text: "${{ steps.s.state }} in ${{ run.workflow }}"}
+`)
+		c.flowOf("bad", "params: [{name: n, type: int}]\nsteps:\n- {name: i, job: work}\noutputs: {x: \"${{ params.n.y }}\"}\n")
+		c.flowOf("middle", "steps:\n- {name: m, workflow: inner, params: {n: 7}}\noutputs: {m: \"${{ steps.m.output.tens }}\"}\n")
+		c.flowOf("outer", `
+params: [{name: add, type: int, default: 5}]
+steps:
+- {name: list, job: work}
+- {name: one, workflow: middle, needs: [list]}
+- {name: each, workflow: inner, needs: [list], for_each: {items: "${{ steps.list.output }}", parallel: 2}, params: {n: "${{ item + index }}"}}
+- {name: plain, workflow: inner, for_each: {items: [{n: 1}, 2]}}
+- {name: broken, workflow: bad, params: {n: 1}}
+- {name: sum, job: work, needs: [one, each], payload: "${{ steps.one.output.m + params.add }} ${{ map(steps.each.output, #.tens) }} ${{ steps.each.output[0].text }}"}
+- {name: wrong, job: work, needs: [broken], payload: "${{ steps.broken.output }}"}
+`)
+		ref := c.startFlow("outer", "")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		const want = `list success  
+one success  
+each success  
+plain failed  item 2: must be an object, the parameters of its run, where the step gives no params (got "2")
+broken success  
+sum success "75 [10,30,50] skipped in inner" 
+wrong failed  steps.broken: run %s: outputs.x: column 10: an integer has no y
+`
+		r, release := c.Read()
+		step, _ := fsm.GetStep(r, ref, 4)
+		release()
+		if got := c.shown(ref); got != fmt.Sprintf(want, step.Child) {
+			t.Errorf("got\n%swant\n%s", got, want)
 		}
 		c.check()
 	})
@@ -258,5 +312,29 @@ z success "success"
 			t.Errorf("child %s", got)
 		}
 		c.check()
+	})
+}
+
+// A worker is told which schedule fired a task, or the run that it is a step of, and for
+// which time.
+func TestDispatchesTellOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.flowOf("w", "steps:\n- {name: a, job: work}\n")
+		ref := c.must(fsm.StartRun{Namespace: "default", Workflow: "w", Trigger: fsm.RunTrigger{Kind: "schedule", Schedule: "s", Nominal: 5}}).Run.Ref()
+		r, release := c.Read()
+		defer release()
+		step, _ := fsm.GetStep(r, ref, 0)
+		task, ok := fsm.GetTask(r, fsm.TaskRef{Namespace: "default", ID: step.Task})
+		if !ok {
+			t.Fatal("the step has no task")
+		}
+		if d := newDispatch(r, &task, job.Policy{}, job.Executor{}, 1); d.Schedule != "s" || d.Nominal != 5 {
+			t.Errorf("of a step: %q, %d", d.Schedule, d.Nominal)
+		}
+		fired := fsm.Task{Namespace: "default", Schedule: "n", Nominal: 7}
+		if d := newDispatch(r, &fired, job.Policy{}, job.Executor{}, 1); d.Schedule != "n" || d.Nominal != 7 {
+			t.Errorf("of a fired task: %q, %d", d.Schedule, d.Nominal)
+		}
 	})
 }

@@ -40,6 +40,8 @@ type Expr struct {
 	program *vm.Program
 	refs    []Ref
 	nodes   int
+	kind    string // of its value, where the text tells; see kindOf
+	levels  int    // see placeLevels
 }
 
 // Compile reads an expression that may use the roots named. Its errors are of
@@ -54,6 +56,7 @@ func Compile(text string, roots ...string) (*Expr, error) {
 		return nil, compileError(err)
 	}
 	c := &compilation{text: text, roots: roots}
+	kind, levels := kindOf(tree.Node), placeLevels(tree.Node)
 	root, err := c.rewrite(tree.Node, nil)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func Compile(text string, roots ...string) (*Expr, error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
-	return &Expr{text: text, program: program, refs: c.refs, nodes: c.nodes}, nil
+	return &Expr{text: text, program: program, refs: c.refs, nodes: c.nodes, kind: kind, levels: levels}, nil
 }
 
 func checkText(text string) error {

@@ -16,6 +16,9 @@ const (
 // CompileFilter reads the filter of a schedule's event.
 func CompileFilter(text string) (*Expr, *job.Error) {
 	e, err := Compile(text, RootPayload, RootEvent)
+	if err == nil {
+		err = checkBool(e)
+	}
 	if err != nil {
 		return nil, filterError(err, text)
 	}

@@ -34,7 +34,7 @@ func TestFilterOfAnEvent(t *testing.T) {
 }
 
 func TestCheckSchedule(t *testing.T) {
-	for filter, ok := range map[string]bool{"": true, "payload.a == 1": true, "steps.a.output": false, "payload.": false, "now() > 1": false} {
+	for filter, ok := range map[string]bool{"": true, "payload.a == 1": true, "steps.a.output": false, "payload.": false, "now() > 1": false, "1": false} {
 		s := &job.ScheduleSpec{Job: "j", Event: &job.OnEvent{Name: "e", Filter: filter}}
 		if err := CheckSchedule(s); (err == nil) != ok || err != nil && err.Field != "event.filter" {
 			t.Errorf("%q: %v", filter, err)

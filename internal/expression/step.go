@@ -44,14 +44,19 @@ func CompileStep(s *job.Step) (*Step, *job.Error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Reads = stepsOf(refs)
+	return c, nil
+}
+
+// stepsOf are the steps that are read.
+func stepsOf(refs []stepRef) []string {
 	names := map[string]bool{}
 	for _, r := range refs {
 		if r.Root == RootSteps {
 			names[r.Name] = true
 		}
 	}
-	c.Reads = slices.Sorted(maps.Keys(names))
-	return c, nil
+	return slices.Sorted(maps.Keys(names))
 }
 
 // stepRef is what a step reads, and in which of its fields.
@@ -67,7 +72,10 @@ func compileStep(s *job.Step) (*Step, []stepRef, *job.Error) {
 	var refs []stepRef
 	var err error
 	if s.When != "" {
-		if made.When, err = Compile(s.When, roots...); err != nil {
+		if made.When, err = Compile(s.When, roots...); err == nil {
+			err = checkBool(made.When)
+		}
+		if err != nil {
 			return nil, nil, broken("when", s.When, err)
 		}
 		for _, r := range made.When.Refs() {
@@ -83,14 +91,9 @@ func compileStep(s *job.Step) (*Step, []stepRef, *job.Error) {
 		roots = append(roots, RootItem, RootIndex)
 	}
 	add := func(field string, text job.JSON) (*Template, *job.Error) {
-		t, err := CompileTemplate(text, roots...)
-		if err != nil {
-			return nil, broken(field, string(text), err)
-		}
-		for _, r := range t.Refs() {
-			refs = append(refs, stepRef{r.Ref, within(field, r.Path), r.Text})
-		}
-		return t, nil
+		t, found, err := compileField(field, text, roots)
+		refs = append(refs, found...)
+		return t, err
 	}
 	if len(s.Payload) > 0 {
 		var e *job.Error
@@ -109,6 +112,19 @@ func compileStep(s *job.Step) (*Step, []stepRef, *job.Error) {
 		made.Params[name] = t
 	}
 	return made, refs, nil
+}
+
+// compileField compiles a JSON text that may hold expressions.
+func compileField(field string, text job.JSON, roots []string) (*Template, []stepRef, *job.Error) {
+	t, err := CompileTemplate(text, roots...)
+	if err != nil {
+		return nil, nil, broken(field, string(text), err)
+	}
+	var refs []stepRef
+	for _, r := range t.Refs() {
+		refs = append(refs, stepRef{r.Ref, within(field, r.Path), r.Text})
+	}
+	return t, refs, nil
 }
 
 // forEach compiles the items: a list, which holds no expressions, or a string of one.

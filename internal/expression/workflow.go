@@ -13,9 +13,9 @@ import (
 // read: parameters must be declared, and a step may read only those that come before
 // it. An error names the field of the step, as in steps[3].when.
 func CheckWorkflow(w *job.WorkflowSpec) *job.Error {
-	c := &workflowCheck{params: map[string]bool{}, sectionOf: map[string]int{}}
+	c := &workflowCheck{params: map[string]job.ParamType{}, sectionOf: map[string]int{}}
 	for i := range w.Params {
-		c.params[w.Params[i].Name] = true
+		c.params[w.Params[i].Name] = w.Params[i].TypeOrDefault()
 	}
 	sections := w.Sections()
 	for i, s := range sections {
@@ -31,11 +31,11 @@ func CheckWorkflow(w *job.WorkflowSpec) *job.Error {
 			}
 		}
 	}
-	return nil
+	return c.outputs(w)
 }
 
 type workflowCheck struct {
-	params    map[string]bool
+	params    map[string]job.ParamType
 	sectionOf map[string]int
 
 	section *job.Section // that is being checked
@@ -46,24 +46,36 @@ type workflowCheck struct {
 
 func (c *workflowCheck) step(n int) *job.Error {
 	step := &c.section.Steps[n]
-	_, refs, err := compileStep(step)
+	made, refs, err := compileStep(step)
 	if err != nil {
 		return err
 	}
 	for i := range refs {
-		switch r := &refs[i]; r.Root {
-		case RootParams:
-			if r.Name != "" && !c.params[r.Name] {
-				return r.broken("params.%s is not declared as a parameter of the workflow", r.Name)
-			}
-		case RootSteps:
-			if err := c.stepRef(n, r); err != nil {
-				return err
-			}
-		case RootRun:
-			if !slices.Contains(runFields, r.Name) {
-				return r.broken("run must be followed by %s", strings.Join(runFields, ", "))
-			}
+		if err := c.ref(n, &refs[i]); err != nil {
+			return err
+		}
+	}
+	if made.When == nil {
+		return nil
+	}
+	if kind := c.whenKind(made.When); kind != "" {
+		return broken("when", step.When, &Error{Rule: "must be true or false, not " + kind})
+	}
+	return nil
+}
+
+// ref checks what the step of a number reads.
+func (c *workflowCheck) ref(n int, r *stepRef) *job.Error {
+	switch r.Root {
+	case RootParams:
+		if r.Name != "" && c.params[r.Name] == "" {
+			return r.broken("params.%s is not declared as a parameter of the workflow", r.Name)
+		}
+	case RootSteps:
+		return c.stepRef(n, r)
+	case RootRun:
+		if !slices.Contains(runFields, r.Name) {
+			return r.broken("run must be followed by %s", strings.Join(runFields, ", "))
 		}
 	}
 	return nil
