@@ -9,6 +9,23 @@ import (
 	"github.com/axd-project/axd/job"
 )
 
+// AuditVerbs are what audit records tell of, by the kind of object: a list may ask for
+// nothing else.
+var AuditVerbs = map[string][]string{
+	"job":         {"put", "delete"},
+	"schedule":    {"put", "delete", "pause", "resume", "trigger", "backfill", "cancel_backfill"},
+	"workflow":    {"put", "delete"},
+	"calendar":    {"put", "delete"},
+	"secret":      {"put", "delete"},
+	"run":         {"cancel", "rerun", "force_success", "skip"},
+	"task":        {"cancel", "reschedule"},
+	"dead_letter": {"replay", "discard"},
+	"worker":      {"drain", "resume", "forget"},
+	"cluster":     {"set"},
+	"alert":       {"acknowledge"},
+	"callback":    {"redeliver"},
+}
+
 // Act implements Acting.
 func (c PutJob) Act() Act {
 	return Act{Verb: "put", Kind: "job", Namespace: c.Namespace, Names: []string{c.Name}, Actor: c.Actor}

@@ -16,6 +16,7 @@ const (
 	AlertSuspend     = "suspend"      // event: a server's machine was suspended
 	AlertDiskLow     = "disk_low"     // condition: little of a server's disk is free
 	AlertDiverged    = "diverged"     // event: two servers hold different states
+	// See AlertUnfired too.
 )
 
 // AlertState is how far an alert has come.

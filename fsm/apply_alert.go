@@ -1,20 +1,37 @@
 package fsm
 
-import "github.com/axd-project/axd/job"
+import (
+	"strings"
+
+	"github.com/axd-project/axd/job"
+)
 
 func (a *apply) putAlert(c *PutAlert) Result {
 	if err := validateAlert(c.Kind, c.Subject); err != nil {
 		return rejected(err)
 	}
-	t, ok := a.alert(c.Kind, c.Subject)
+	a.raiseAlert(c.Kind, c.Subject, c.Text)
+	return Result{Changed: true}
+}
+
+// raiseAlert opens an alert, or counts it once more.
+func (a *apply) raiseAlert(kind, subject, text string) {
+	t, ok := a.alert(kind, subject)
 	if !ok {
 		a.makeRoomForAlert()
-		t = Alert{Kind: c.Kind, Subject: c.Subject, First: a.now, Changed: -1}
+		t = Alert{Kind: kind, Subject: subject, First: a.now, Changed: -1}
 	}
-	t.State, t.Text, t.Last, t.Actor = AlertOpen, cut(c.Text), a.now, ""
+	t.State, t.Text, t.Last, t.Actor = AlertOpen, cut(text), a.now, ""
 	t.Count++
 	a.setAlert(t)
-	return Result{Changed: true}
+}
+
+// resolveAlert ends an alert whose cause is gone, if there is one.
+func (a *apply) resolveAlert(kind, subject string) {
+	if t, ok := a.alert(kind, subject); ok && t.State != AlertResolved {
+		t.State = AlertResolved
+		a.setAlert(t)
+	}
 }
 
 func (a *apply) endAlert(c *EndAlert) Result {
@@ -44,7 +61,12 @@ func validateAlert(kind, subject string) *job.Error {
 	if err := job.ValidateName("kind", kind); err != nil {
 		return err
 	}
-	return job.ValidateName("subject", subject)
+	for part := range strings.SplitSeq(subject, "/") { // a schedule's has its namespace before it
+		if err := job.ValidateName("subject", part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *apply) alert(kind, subject string) (t Alert, ok bool) {

@@ -48,6 +48,9 @@ func (a *apply) fireItem(it *FireItem) *job.Error {
 	if st.GapTo <= st.Cursor {
 		st.GapTo = 0
 	}
+	if it.Broken != "" {
+		a.didNotFire(h, 1, "its times can't be told: "+it.Broken)
+	}
 	st.Planned, st.Next, st.NextAt, st.Broken = true, it.Next, max(it.NextAt, it.Next), cut(it.Broken)
 	if most := a.specOf(h).MaxRuns; most > 0 && st.Counts.Planned >= int64(most) || it.Next == 0 {
 		st.Next, st.NextAt = 0, 0
@@ -325,11 +328,16 @@ func (a *apply) putFire(h *heldSchedule, f *Fire) {
 		c.Merged += f.Number()
 	case VerdictSkipped:
 		c.Skipped += f.Number()
+		if f.Why == WhyRefused {
+			c.Refused += f.Number()
+		}
 	case VerdictMissed:
 		c.Missed += f.Number()
 	}
 	a.writeFire(f)
 	h.changed = true
+	a.toldOf(h, f)
+	a.cutLedger(h, f)
 }
 
 // writeFire writes the rows of a verdict.
@@ -426,41 +434,4 @@ func (a *apply) fireMoved(ref ScheduleRef, id job.ID, ended, success, failed boo
 		a.drainFires(h)
 	}
 	a.fillMore(h)
-}
-
-// maxOldFires bounds the rows of ledgers that one Expire deletes; each has two.
-const maxOldFires = maxFanOut / 2
-
-// expireFires deletes the oldest verdicts: those past their retention, and as many
-// as there are beyond MaxFires.
-func (a *apply) expireFires(r *Result) {
-	total := key{}.counter(countFires)
-	over := a.counter(total).value - MaxFires
-	type row struct {
-		age key
-		ref ScheduleRef
-		at  FireKey
-	}
-	var found []row
-	a.tx.Ascend([]byte{tableFireAge}, tableEnd(tableFireAge), func(k, _ []byte) bool {
-		kr := readKey(k)
-		if at := kr.time(); at >= a.now-FireRetention && int64(len(found)) >= over {
-			return false
-		}
-		if len(found) == maxOldFires {
-			r.More = true
-			return false
-		}
-		found = append(found, row{bytes.Clone(k), kr.scheduleRef(), kr.fireKey()})
-		return true
-	})
-	for _, f := range found {
-		a.delete(f.age)
-		a.key = a.key.fires(f.ref).newest(f.at)
-		a.delete(a.key)
-	}
-	if len(found) > 0 {
-		a.addCounter(total, -int64(len(found)))
-		r.Deleted += len(found)
-	}
 }

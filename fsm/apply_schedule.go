@@ -14,7 +14,6 @@ import (
 const (
 	MaxSchedules        = 1_000_000             // of a namespace
 	FireRetention int64 = 90 * 24 * 3600 * 1000 // ms
-	MaxFires            = 10_000_000            // rows of all ledgers; beyond, the oldest go before their time
 	maxQueueRows        = 300                   // waiting times that one command drops
 )
 
@@ -214,6 +213,7 @@ func (a *apply) createSchedule(h *heldSchedule, c *PutSchedule) Result {
 	a.newGeneration(h)
 	a.useCalendars(h.ref, nil, c.Spec.Calendars)
 	a.addCounter(counter, +1)
+	a.addCounter(key{}.counter(countSchedules).name(""), +1)
 	a.relate(h.ref, nil, &c.Spec)
 	a.putDefinition(h, &Schedule{
 		Namespace: c.Namespace, Name: c.Name, ID: id, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now, FileSet: c.FileSet,
@@ -278,6 +278,8 @@ func (a *apply) deleteSchedule(c *DeleteSchedule) Result {
 	a.key = a.key.schedule(h.ref)
 	a.delete(a.key)
 	a.addCounter(key{}.counter(countSchedules).name(c.Namespace), -1)
+	a.addCounter(key{}.counter(countSchedules).name(""), -1)
+	a.firedAgain(h)
 	h.st, h.def, h.changed = nil, nil, true
 	return Result{Changed: true}
 }

@@ -3,6 +3,7 @@ package fsm
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -92,6 +93,37 @@ func TestTheHotPathIsNotRecorded(t *testing.T) {
 	for _, c := range []Command{&Submit{}, &SubmitNow{}, &Assign{}, &Started{}, &Finished{}, &GiveBack{}, &LoseAttempts{}, &TimeOut{}, &Expire{}, &CallbackTried{}} {
 		if _, ok := c.(Acting); ok {
 			t.Errorf("%T is recorded", c)
+		}
+	}
+}
+
+// What a list may ask for are the kinds and verbs of all acts.
+func TestAuditVerbs(t *testing.T) {
+	commands := []Command{
+		&PauseSchedule{Resume: true}, &DrainWorker{Resume: true}, &DeadLetters{Replay: true}, &Configure{Settings: &job.Settings{}},
+	}
+	for code := range Code(255) {
+		if c := newCommand(code); c != nil {
+			commands = append(commands, c)
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range commands {
+		act, ok := c.(Acting)
+		if !ok || act.Act().Verb == "" {
+			continue
+		}
+		a := act.Act()
+		seen[a.Kind+" "+a.Verb] = true
+		if !slices.Contains(AuditVerbs[a.Kind], a.Verb) {
+			t.Errorf("%T: the act %s %s is not listed", c, a.Verb, a.Kind)
+		}
+	}
+	for kind, verbs := range AuditVerbs {
+		for _, verb := range verbs {
+			if !seen[kind+" "+verb] {
+				t.Errorf("nothing acts so: %s %s", verb, kind)
+			}
 		}
 	}
 }

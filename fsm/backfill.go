@@ -228,6 +228,9 @@ func (a *apply) putBackfill(c *PutBackfill) Result {
 	case h.st.Backfills >= MaxBackfills:
 		return rejected(job.Conflict("schedule", "has as many backfills that run as it may, "+strconv.Itoa(MaxBackfills), c.Schedule))
 	}
+	if err := c.Known(h.st); err != nil {
+		return rejected(err)
+	}
 	b := &Backfill{
 		Namespace: c.Namespace, Schedule: c.Schedule, ID: job.NewID(a.now, a.at.Index, a.next()), State: BackfillRunning,
 		From: c.From, To: c.To, Newest: c.Newest, Parallel: c.Parallel, Wait: c.Wait, Which: c.Which, Priority: c.Priority,
@@ -260,6 +263,10 @@ func (a *apply) fill(h *heldSchedule, b *Backfill) {
 		looked++
 		a.delete(row.k)
 		b.Left--
+		if b.Which != FillAll && row.nominal <= h.st.Ledger.Dropped { // gone since it began
+			b.Refused++
+			continue
+		}
 		if !NeedsFill(a.tx, b.ref(), row.nominal, b.Which) {
 			b.Present++
 			continue

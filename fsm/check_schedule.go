@@ -15,6 +15,7 @@ func (c *checker) schedule(k, v []byte) {
 	ref := s.Ref()
 	c.want(bytes.Equal(k, key{}.schedule(ref)), "schedule %s: under the key %x", s.Name, k)
 	c.counts[string(key{}.counter(countSchedules).name(s.Namespace))]++
+	c.counts[string(key{}.counter(countSchedules).name(""))]++
 	b, found := c.r.Get(key{}.scheduleState(ref))
 	if !found {
 		c.report("schedule %s: has no state", s.Name)
@@ -27,6 +28,10 @@ func (c *checker) schedule(k, v []byte) {
 	for row := range relations(ref, &s.Spec) {
 		c.want(c.has(key(row)), "schedule %s: has no row %x", s.Name, row)
 	}
+	if st.Unfired > 0 {
+		c.counts[string(key{}.counter(countUnfired))]++
+	}
+	c.want(!st.Alerted || st.Unfired > 0, "schedule %s: has an alert for nothing", s.Name)
 	c.want(st.ID == s.ID, "schedule %s: its state is of %s", s.Name, st.ID)
 	c.want(st.Active >= 0 && st.Queued >= 0, "schedule %s: %d active, %d queued", s.Name, st.Active, st.Queued)
 	c.want(st.Next == 0 || st.Next > st.Cursor, "schedule %s: next %d, cursor %d", s.Name, st.Next, st.Cursor)

@@ -27,7 +27,7 @@ func GetScheduleState(r Reader, ref ScheduleRef) (ScheduleState, bool) {
 	return getRow[ScheduleState](r, key{}.scheduleState(ref))
 }
 
-// CountSchedules returns the number of schedules of a namespace.
+// CountSchedules returns the number of schedules of a namespace; empty: of all.
 func CountSchedules(r Reader, namespace string) int64 {
 	return readCounter(r, key{}.counter(countSchedules).name(namespace))
 }
@@ -37,6 +37,20 @@ type FireFilter struct {
 	Verdict Verdict
 	From    int64 // nominal time, Unix ms, inclusive; a span counts by its first
 	To      int64 // exclusive
+	// Of those that were fired: those whose time has not come by Now, or the others. A Now
+	// of 0 takes both.
+	Planned bool
+	Now     int64
+}
+
+func (f *FireFilter) match(row *Fire) bool {
+	switch {
+	case f.Verdict == 0:
+		return true
+	case f.Verdict == VerdictFired && row.Verdict == VerdictFired && f.Now != 0:
+		return f.Planned == (row.Due > f.Now)
+	}
+	return row.Verdict == f.Verdict
 }
 
 // ListFires reads a page of a schedule's ledger, the newest time first. A page may
@@ -67,7 +81,7 @@ func ListFires(r Reader, ref ScheduleRef, f FireFilter, cursor string, limit int
 		last = append(last[:0], k...)
 		var row Fire
 		mustDecode(c, k, v, &row)
-		if f.Verdict == 0 || row.Verdict == f.Verdict {
+		if f.match(&row) {
 			list = append(list, row)
 		}
 		return true

@@ -51,6 +51,12 @@ type ScheduleState struct {
 	Backfills int `msgpack:"B,omitempty"`
 	Failures  int `msgpack:"F,omitempty"` // of what it fired, in a row
 
+	// Unfired are times in a row, up to the last, that should have been fired and were
+	// not; Alerted: it has an alert of its own for it.
+	Unfired int64 `msgpack:"u,omitempty"`
+	Alerted bool  `msgpack:"w,omitempty"`
+
+	Ledger Ledger         `msgpack:"k"`
 	Counts ScheduleCounts `msgpack:"C"`
 	Last   LastFire       `msgpack:"l"`
 	// Latest is what fired last and has not ended, as far as known: what cancel_other
@@ -76,6 +82,8 @@ type ScheduleCounts struct {
 	Missed    int64 `msgpack:"x,omitempty"`
 	Succeeded int64 `msgpack:"S,omitempty"` // tasks and runs
 	Failed    int64 `msgpack:"F,omitempty"` // failed or timed out
+	Refused   int64 `msgpack:"r,omitempty"` // of the skipped: those whose task could not be made
+	Dropped   int64 `msgpack:"d,omitempty"` // verdicts that went beyond its share of the ledgers
 }
 
 // LastFire is the newest time that was fired.
@@ -120,7 +128,7 @@ func ParseVerdict(name string) (Verdict, error) {
 			return v, nil
 		}
 	}
-	return 0, job.Invalid("verdict", "must be queued, waiting, fired, merged, skipped or missed", name)
+	return 0, job.Invalid("verdict", "must be planned, queued, waiting, fired, merged, skipped or missed", name)
 }
 
 // The reasons of verdicts: Fire.Why.

@@ -170,6 +170,8 @@ func (e *scriptEnv) showSchedule(b *strings.Builder, s *Schedule, st *ScheduleSt
 	add(st.Waiting != 0, "waiting %d", st.Waiting)
 	add(st.Rejudge, "to be judged")
 	add(st.Failures != 0, "failures %d", st.Failures)
+	add(st.Unfired != 0, "unfired %d alerted %v", st.Unfired, st.Alerted)
+	add(st.Counts.Refused != 0, "refused %d", st.Counts.Refused)
 	c := st.Counts
 	fmt.Fprintf(b, " planned %d fired %d merged %d skipped %d missed %d succeeded %d failed %d",
 		c.Planned, c.Fired, c.Merged, c.Skipped, c.Missed, c.Succeeded, c.Failed)

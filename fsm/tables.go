@@ -38,8 +38,9 @@ const (
 	//   'n', namespace, state       of a namespace
 	//   'j', namespace, job, state  of a job
 	// and that of dead letters, by 'd'; 'e', namespace; 'f', namespace, job; of
-	// schedules, by 'S', namespace; of rows of tableFires, by 'F'; of successes in
-	// tableDone, by 'U'; of calendars, by
+	// schedules, by 'S', namespace (empty: of all), of those that did not fire, by 'M'; of
+	// rows of tableFires, by 'F', and of those that went before their time, by 'D'; of
+	// successes in tableDone, by 'U'; of calendars, by
 	// 'K', namespace; of audit records, by 'u'; of
 	// events, by 'E'.
 	// A count of zero has no row.
