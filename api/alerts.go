@@ -18,10 +18,6 @@ func showAlert(t fsm.Alert) client.Alert {
 // listAlerts answers with the latest changes; there are few enough alerts for
 // one page.
 func (a *api) listAlerts(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var state fsm.AlertState
 	if s := r.values.Get("state"); r.values.Has("state") {
 		var known bool
@@ -30,17 +26,13 @@ func (a *api) listAlerts(r *request) error {
 		}
 	}
 	out := client.AlertList{Alerts: []client.Alert{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		alerts := fsm.ListAlerts(v, state)
 		for _, t := range alerts[:min(limit, len(alerts))] {
 			out.Alerts = append(out.Alerts, showAlert(t))
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) ackAlert(r *request) error {

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -72,6 +74,9 @@ func (r *request) auditFilter() (f fsm.AuditFilter, err *job.Error) {
 			return f, job.Invalid(part[0], "must be text of at most "+strconv.Itoa(job.MaxName*2)+" bytes without control characters", part[1])
 		}
 	}
+	if err := knownAct(f.Kind, f.Verb); err != nil {
+		return f, err
+	}
 	if f.Name != "" && f.Kind == "" {
 		return f, job.Invalid("object", "needs kind beside it, such as kind=job", f.Name)
 	}
@@ -87,17 +92,40 @@ func (r *request) auditFilter() (f fsm.AuditFilter, err *job.Error) {
 	return f, nil
 }
 
+// knownAct refuses what no record can hold, so that a misspelt word isn't answered with
+// an empty list.
+func knownAct(kind, verb string) *job.Error {
+	kinds := slices.Sorted(maps.Keys(fsm.AuditVerbs))
+	if kind != "" && !slices.Contains(kinds, kind) {
+		return job.Invalid("kind", "must be one of "+strings.Join(kinds, ", "), kind)
+	}
+	if verb == "" {
+		return nil
+	}
+	var verbs []string
+	for _, k := range kinds {
+		if kind == "" || k == kind {
+			verbs = append(verbs, fsm.AuditVerbs[k]...)
+		}
+	}
+	slices.Sort(verbs)
+	if verbs = slices.Compact(verbs); slices.Contains(verbs, verb) {
+		return nil
+	}
+	rule := "must be one of " + strings.Join(verbs, ", ")
+	if kind != "" {
+		rule += ", the acts on a " + kind
+	}
+	return job.Invalid("verb", rule, verb)
+}
+
 func (a *api) listAudit(r *request) error {
 	f, wrong := r.auditFilter()
 	if wrong != nil {
 		return wrong
 	}
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	out := client.AuditList{Records: []client.AuditRecord{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		page, err := fsm.ListAudit(v, f, r.values.Get("cursor"), limit)
 		out.NextCursor = page.Next
 		for _, t := range page.Records {
@@ -108,8 +136,4 @@ func (a *api) listAudit(r *request) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }

@@ -55,7 +55,8 @@ func TestAudit(t *testing.T) {
 	for query, field := range map[string]string{
 		"object=report": "object", "kind=": "kind", "actor=a%00b": "actor", "from=x": "from",
 		"from=2026-03-30T00:00:00Z&to=2026-03-29T00:00:00Z": "to", "cursor=x": "cursor", "limit=0": "limit", "subject=x": "query.subject",
-		"verb=" + strings.Repeat("v", 600): "verb",
+		"verb=" + strings.Repeat("v", 600): "verb", "kind=zz": "kind", "kind=zz&object=a": "kind", "verb=puts": "verb", "kind=job&verb=drain": "verb",
+		"limit=1001": "limit",
 	} {
 		wantProblem(t, w.do("GET", "/v1/audit?"+query, ""), 400, job.CodeInvalid, field)
 	}

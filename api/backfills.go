@@ -104,6 +104,9 @@ func (a *api) backfill(r *request) error {
 		if n := len(c.Times); n == 0 || n > fsm.MaxBackfillTimes {
 			return job.Invalid("to", "with from must hold 1 to "+strconv.Itoa(fsm.MaxBackfillTimes)+" planned times that are past", in.To.Format(time.RFC3339))
 		}
+		if err := c.Known(&st); err != nil {
+			return err
+		}
 		if in.DryRun {
 			dry = dryBackfill(v, plan, &c)
 		}
@@ -166,13 +169,9 @@ func showBackfill(b *fsm.Backfill) client.Backfill {
 }
 
 func (a *api) listBackfills(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	ref := r.scheduleRef()
 	out := client.BackfillList{Backfills: []client.Backfill{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		list, next, err := fsm.ListBackfills(v, ref, r.values.Get("cursor"), limit)
 		if err != nil {
 			return err
@@ -186,10 +185,6 @@ func (a *api) listBackfills(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) cancelBackfill(r *request) error {

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/fsm"
 )
@@ -31,15 +29,11 @@ func showBreaker(b *fsm.Breaker, now int64) client.Breaker {
 // listBreakers answers with all: there are few enough for one page.
 func (a *api) listBreakers(r *request) error {
 	out := client.BreakerList{Breakers: []client.Breaker{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		breakers := fsm.ListBreakers(v)
 		for i := range breakers {
 			out.Breakers = append(out.Breakers, showBreaker(&breakers[i], a.backend.Now()))
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }

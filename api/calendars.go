@@ -59,7 +59,7 @@ func (a *api) putCalendar(r *request) error {
 func (a *api) getCalendar(r *request) error {
 	name := r.name("name")
 	var out client.Calendar
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		c, ok := fsm.GetCalendar(v, r.namespace, name)
 		if !ok {
 			return job.NotFound("name", name)
@@ -68,19 +68,11 @@ func (a *api) getCalendar(r *request) error {
 		out.UsedBy, _ = fsm.CalendarUsers(v, r.namespace, name, shownUsers)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) listCalendars(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.CalendarList
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		calendars, next, err := fsm.ListCalendars(v, r.namespace, r.values.Get("cursor"), limit)
 		if err != nil {
 			return err
@@ -91,10 +83,6 @@ func (a *api) listCalendars(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) deleteCalendar(r *request) error {

@@ -50,10 +50,6 @@ func (r *request) callbackRef() (fsm.CallbackRef, *job.Error) {
 }
 
 func (a *api) listCallbacks(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var state fsm.CallbackState
 	if s := r.values.Get("state"); r.values.Has("state") {
 		var known bool
@@ -62,7 +58,7 @@ func (a *api) listCallbacks(r *request) error {
 		}
 	}
 	out := client.CallbackList{Callbacks: []client.Callback{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		list, next, err := fsm.ListCallbacks(v, r.namespace, state, r.values.Get("cursor"), limit)
 		out.NextCursor = next
 		for i := range list {
@@ -70,10 +66,6 @@ func (a *api) listCallbacks(r *request) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) getCallback(r *request) error {
@@ -82,14 +74,10 @@ func (a *api) getCallback(r *request) error {
 		return wrong
 	}
 	var out client.Callback
-	err := a.read(r, func(v fsm.Reader) (err error) {
+	return a.answer(r, &out, func(v fsm.Reader) (err error) {
 		out, err = readCallback(v, ref)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func readCallback(v fsm.Reader, ref fsm.CallbackRef) (client.Callback, error) {

@@ -64,7 +64,7 @@ func (a *api) getStats(r *request) error {
 		out.Namespace = r.namespace
 	}
 	live := a.backend.Liveness(r.ctx)
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		out.Tasks = showCounts(fsm.CountTasks(v, out.Namespace))
 		out.DeadLetters = fsm.CountDead(v, out.Namespace, "")
 		return eachWorker(v, func(w fsm.Worker) {
@@ -76,10 +76,6 @@ func (a *api) getStats(r *request) error {
 			}
 		})
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 // eachWorker calls fn for every worker, page by page.

@@ -66,12 +66,8 @@ func (a *api) listDead(r *request) error {
 	if wrong != nil {
 		return wrong
 	}
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.DeadLetterList
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		page, err := fsm.ListDead(v, r.namespace, f, r.values.Get("cursor"), limit)
 		if err != nil {
 			return err
@@ -83,10 +79,6 @@ func (a *api) listDead(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) getDead(r *request) error {

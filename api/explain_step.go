@@ -55,7 +55,13 @@ func explainStep(q *explaining) {
 	named := fmt.Sprintf("run %s of workflow %s", o.run.ID, o.run.Workflow)
 	switch {
 	case q.task.Item != 0:
+		if run := q.runOfItem(&o); !run.IsZero() {
+			q.inRun(&o, run)
+			return
+		}
 		q.waitingItem(&o, named)
+	case o.row.Phase == fsm.StepBegun && o.row.Fan == nil:
+		q.inRun(&o, o.row.Child)
 	case o.row.Phase == fsm.StepBegun:
 		q.inParts(&o)
 	case o.row.Phase == fsm.StepReady:
@@ -92,18 +98,36 @@ func (q *explaining) waitingItem(o *ofRun, named string) {
 	})
 }
 
-// inParts tells of a step for which others are at work.
+// inParts tells of a step for whose items others are at work.
 func (q *explaining) inParts(o *ofRun) {
-	r := job.Reason{Code: job.ReasonInParts}
-	if f := o.row.Fan; f != nil {
-		ended := f.Made - f.Counts[job.Blocked] - f.Counts[job.Pending]
-		r.Text = fmt.Sprintf("It is %d tasks, of which %d have ended, and ends with the last.", f.Total, ended)
-		r.Next = "See them: 'axd task list --run " + o.run.ID.String() + "'."
-	} else {
-		r.Text = "It is run " + o.row.Child.String() + " of workflow " + o.step.Workflow + ", and ends with it."
-		r.Next = "See how far that is: 'axd run show " + o.row.Child.String() + "'."
+	f, what := o.row.Fan, "tasks"
+	if o.step.Workflow != "" {
+		what = "runs of workflow " + o.step.Workflow
 	}
-	q.add(r)
+	ended := f.Made - f.Counts[job.Blocked] - f.Counts[job.Pending]
+	q.add(job.Reason{
+		Code: job.ReasonInParts, Text: fmt.Sprintf("It is %d %s, of which %d have ended, and ends with the last.", f.Total, what, ended),
+		Next: "See them: 'axd run items " + o.run.ID.String() + " " + o.step.Name + "'.",
+	})
+}
+
+// inRun tells of a step, or of an item, that is a run.
+func (q *explaining) inRun(o *ofRun, run job.ID) {
+	q.add(job.Reason{
+		Code: job.ReasonInParts, Text: "It is run " + run.String() + " of workflow " + o.step.Workflow + ", and ends with it.",
+		Next: "See how far that is: 'axd run show " + run.String() + "'.",
+	})
+}
+
+// runOfItem is the run that the item's task stands for; zero: none.
+func (q *explaining) runOfItem(o *ofRun) job.ID {
+	if o.row.Fan == nil || q.task.Item <= o.row.Fan.First {
+		return job.ID{}
+	}
+	for _, it := range fsm.Items(q.v, o.run.Ref(), o.num, &o.row, q.task.Item-o.row.Fan.First-1, 1) {
+		return it.Run
+	}
+	return job.ID{}
 }
 
 // blocked names the steps whose end a step waits for.

@@ -34,7 +34,7 @@ func (a *api) putJob(r *request) error {
 func (a *api) getJob(r *request) error {
 	name := r.name("name")
 	var out client.Job
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		j, ok := fsm.GetJob(v, r.namespace, name)
 		if !ok {
 			return job.NotFound("name", name)
@@ -45,19 +45,11 @@ func (a *api) getJob(r *request) error {
 		out.DeadLetters = &dead
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) listJobs(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.JobList
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		jobs, next, err := fsm.ListJobs(v, r.namespace, r.values.Get("cursor"), limit)
 		if err != nil {
 			return err
@@ -68,10 +60,6 @@ func (a *api) listJobs(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) deleteJob(r *request) error {

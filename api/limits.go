@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/axd-project/axd/client"
@@ -13,12 +12,8 @@ const shownHolders = 100
 
 // listLimits answers with the concurrency limits that attempts hold.
 func (a *api) listLimits(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	out := client.LimitList{Limits: []client.Limit{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		limits, next, err := fsm.ListLimits(v, r.namespace, r.values.Get("cursor"), limit, shownHolders)
 		if err != nil {
 			return err
@@ -29,10 +24,6 @@ func (a *api) listLimits(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func showLimit(l fsm.Limit) client.Limit {

@@ -69,11 +69,13 @@ func (a *api) getMetrics(r *request) error {
 }
 
 var (
-	tasksDesc  = prometheus.NewDesc("axd_tasks", "Tasks by stored state, over all namespaces.", []string{"state"}, nil)
-	deadDesc   = prometheus.NewDesc("axd_dead_letters", "Tasks that failed for good and wait for a replay or a discard, over all namespaces.", nil, nil)
-	alertsDesc = prometheus.NewDesc("axd_alerts", "Alerts by state.", []string{"state"}, nil)
-	offsetDesc = prometheus.NewDesc("axd_clock_offset_seconds", "How far another server's wall clock is ahead of this one's.", []string{"server"}, nil)
-	readyDesc  = prometheus.NewDesc("axd_ready_tasks", "Due tasks not yet assigned; shown by the leader alone.", nil, nil)
+	tasksDesc   = prometheus.NewDesc("axd_tasks", "Tasks by stored state, over all namespaces.", []string{"state"}, nil)
+	deadDesc    = prometheus.NewDesc("axd_dead_letters", "Tasks that failed for good and wait for a replay or a discard, over all namespaces.", nil, nil)
+	unfiredDesc = prometheus.NewDesc("axd_schedules_unfired", "Schedules whose last time was missed or refused, over all namespaces.", nil, nil)
+	droppedDesc = prometheus.NewDesc("axd_fires_dropped_total", "Verdicts of schedules' ledgers that were dropped before their retention.", nil, nil)
+	alertsDesc  = prometheus.NewDesc("axd_alerts", "Alerts by state.", []string{"state"}, nil)
+	offsetDesc  = prometheus.NewDesc("axd_clock_offset_seconds", "How far another server's wall clock is ahead of this one's.", []string{"server"}, nil)
+	readyDesc   = prometheus.NewDesc("axd_ready_tasks", "Due tasks not yet assigned; shown by the leader alone.", nil, nil)
 )
 
 // stateCollector reads at scrape time what others know.
@@ -93,6 +95,8 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(counts[s]), s.String())
 		}
 		out <- prometheus.MustNewConstMetric(deadDesc, prometheus.GaugeValue, float64(fsm.CountDead(v, "", "")))
+		out <- prometheus.MustNewConstMetric(unfiredDesc, prometheus.GaugeValue, float64(fsm.CountUnfired(v)))
+		out <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(fsm.CountDroppedFires(v)))
 		alerts := map[fsm.AlertState]int{}
 		for _, t := range fsm.ListAlerts(v, 0) {
 			alerts[t.State]++

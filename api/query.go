@@ -58,31 +58,18 @@ func parseQuery(raw string, read bool, known []string) (query, *job.Error) {
 	return q, nil
 }
 
-// limit reads the size of a page. More than the largest gives the largest.
-func (q query) limit() (int, *job.Error) {
-	if !q.values.Has("limit") {
-		return defaultPage, nil
-	}
-	s := q.values.Get("limit")
-	digits := s != "" && strings.Trim(s, "0123456789") == ""
-	if !digits || strings.Trim(s, "0") == "" {
-		return 0, job.Invalid("limit", "must be an integer from 1 to "+strconv.Itoa(fsm.MaxPage), s)
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil { // more digits than an int holds
-		return fsm.MaxPage, nil
-	}
-	return min(n, fsm.MaxPage), nil
-}
+// limit reads the size of a page.
+func (q query) limit() (int, *job.Error) { return q.count("limit", defaultPage) }
 
 // count reads how many are asked for, from 1 to the largest page.
-func (q query) count(usual int) (int, *job.Error) {
-	if !q.values.Has("count") {
+func (q query) count(name string, usual int) (int, *job.Error) {
+	if !q.values.Has(name) {
 		return usual, nil
 	}
-	n, err := strconv.Atoi(q.values.Get("count"))
-	if err != nil || n < 1 || n > fsm.MaxPage {
-		return 0, job.Invalid("count", "must be an integer from 1 to "+strconv.Itoa(fsm.MaxPage), q.values.Get("count"))
+	s := q.values.Get(name)
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > fsm.MaxPage || strings.Trim(s, "0123456789") != "" {
+		return 0, job.Invalid(name, "must be a whole number from 1 to "+strconv.Itoa(fsm.MaxPage), s)
 	}
 	return n, nil
 }

@@ -119,7 +119,7 @@ func jobRoutes() []route {
 			answer: client.Job{}, statuses: ok,
 		},
 		{
-			method: del, path: "/v1/jobs/:name", handle: (*api).deleteJob, summary: "Delete a job that has no task left to run",
+			method: del, path: "/v1/jobs/:name", handle: (*api).deleteJob, summary: "Delete a job that has no task left to run and that nothing names",
 			statuses: noContent,
 		},
 	}

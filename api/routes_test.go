@@ -126,7 +126,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.SendEventRequest{}, client.Event{}, client.EventList{}, client.BackfillRequest{}, client.Backfill{}, client.BackfillList{},
 		client.Workflow{}, client.WorkflowSummary{}, client.WorkflowList{}, client.WorkflowVersion{}, client.WorkflowVersionList{},
 		job.Param{}, job.Step{}, job.ForEach{}, client.StartRunRequest{}, client.Run{}, client.RunTrigger{}, client.RunStep{},
-		client.RunDetail{}, client.RunList{}, client.RerunRequest{}, client.StepRequest{},
+		client.RunDetail{}, client.RunItem{}, client.RunItemList{}, client.RunList{}, client.RerunRequest{}, client.StepRequest{},
 		client.Calendar{}, client.CalendarList{},
 		client.Schedule{}, client.ScheduleStatus{}, client.ScheduleWait{}, client.ScheduleUpstream{}, client.SchedulePause{}, client.ScheduleCounts{}, client.ScheduleList{}, client.PauseRequest{},
 		client.TriggerRequest{}, client.PlannedTime{}, client.PlannedTimes{}, client.Fire{}, client.FireList{}, job.OnEvent{}, job.After{},

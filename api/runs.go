@@ -27,6 +27,11 @@ func runRoutes() []route {
 			method: get, path: "/v1/runs/:id", handle: (*api).getRun, query: pageParams,
 			summary: "Show a run with a page of its steps, each behind all that it needs", answer: client.RunDetail{}, statuses: ok,
 		},
+		{
+			method: get, path: "/v1/runs/:id/steps/:step/items", handle: (*api).listItems, query: pageParams,
+			summary: "List the items of a step that fans out, in the order of its list: their tasks, and the runs that these stand for",
+			answer:  client.RunItemList{}, statuses: ok,
+		},
 		act("cancel", "Cancel what has not ended of a run; its finally steps still run", (*api).cancelRun, client.CancelRequest{}),
 		act("rerun", "Run the steps that failed again, and what depends on them; with from that step and all below it, however they ended",
 			(*api).rerun, client.RerunRequest{}),
@@ -71,12 +76,8 @@ func (a *api) listRuns(r *request) error {
 	if f.To != 0 && f.To <= f.From {
 		return job.Invalid("to", "must be after from", r.values.Get("to"))
 	}
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.RunList
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		page, err := fsm.ListRuns(v, f, r.values.Get("cursor"), limit)
 		if err != nil {
 			return err
@@ -87,10 +88,6 @@ func (a *api) listRuns(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) getRun(r *request) error {
@@ -98,12 +95,8 @@ func (a *api) getRun(r *request) error {
 	if wrong != nil {
 		return wrong
 	}
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.RunDetail
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		run, ok := fsm.GetRun(v, ref)
 		if !ok {
 			return job.NotFound("id", ref.ID.String())
@@ -124,10 +117,6 @@ func (a *api) getRun(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) cancelRun(r *request) error {
@@ -213,7 +202,7 @@ func showRun(run *fsm.Run) client.Run {
 
 func showTrigger(t *fsm.RunTrigger) client.RunTrigger {
 	out := client.RunTrigger{
-		Kind: cmp.Or(t.Kind, "manual"), Actor: t.Actor, Schedule: t.Schedule, NominalTime: instant(t.Nominal), Event: t.Event, Step: t.Step,
+		Kind: cmp.Or(t.Kind, "manual"), Actor: t.Actor, Schedule: t.Schedule, NominalTime: instant(t.Nominal), Event: t.Event, Step: t.Step, Item: t.Item,
 	}
 	if !t.Run.IsZero() {
 		out.Run = t.Run.String()
@@ -244,6 +233,12 @@ func showRunStep(g fsm.RunGraph, s *fsm.RunStep, now int64) client.RunStep {
 		for _, state := range job.States {
 			if n := s.Fan.Counts[state]; n > 0 {
 				out.Items[state.String()] = int64(n)
+			}
+		}
+		if n := int64(s.Fan.Running); n > 0 { // their tasks are blocked meanwhile
+			out.Items[job.Running.String()] = n
+			if out.Items[job.Blocked.String()] -= n; out.Items[job.Blocked.String()] == 0 {
+				delete(out.Items, job.Blocked.String())
 			}
 		}
 	}

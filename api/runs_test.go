@@ -110,6 +110,73 @@ func TestRunActs(t *testing.T) {
 	}
 }
 
+// A step that runs again, and is then skipped, doesn't show when it ran before.
+func TestRerunForgetsOldStart(t *testing.T) {
+	w := newFlowWorld(t)
+	expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/w", `{"steps":[{"name":"a","job":"j"}],"on_failure":[{"name":"tell","job":"j"}]}`)
+	run := w.startedRun("w", "")
+	w.finishStep(run.ID, "a", job.OutcomeFailed)
+	w.finishStep(run.ID, "tell", job.OutcomeSuccess)
+	if s := w.runOf(run.ID).Steps[1]; s.StartedAt == nil {
+		t.Fatalf("%+v", s)
+	}
+	expect[client.Run](w, http.StatusOK, "POST", "/v1/runs/"+run.ID+"/rerun", "")
+	if s := w.runOf(run.ID).Steps[0]; s.StartedAt != nil || s.Duration != nil {
+		t.Errorf("it waits again, and shows %v, %v", s.StartedAt, s.Duration)
+	}
+	w.finishStep(run.ID, "a", job.OutcomeSuccess)
+	if s := w.runOf(run.ID).Steps[1]; s.State != "skipped" || s.StartedAt != nil || s.Duration != nil {
+		t.Errorf("%s, started %v, took %v", s.State, s.StartedAt, s.Duration)
+	}
+}
+
+// The items of a step are listed with their runs, and explained by them.
+func TestRunItems(t *testing.T) {
+	w := newFlowWorld(t)
+	expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/inner", `{"params":[{"name":"n","type":"int"}],"steps":[{"name":"i","job":"j"}]}`)
+	expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/outer",
+		`{"steps":[{"name":"a","job":"j"},{"name":"each","workflow":"inner","for_each":{"items":[{"n":1},{"n":2},{"n":3}],"parallel":2}}]}`)
+	run := w.startedRun("outer", "")
+	ref := fsm.RunRef{Namespace: "default"}
+	var err error
+	if ref.ID, err = job.ParseID(run.ID); err != nil {
+		t.Fatal(err)
+	}
+	var step fsm.Step
+	_ = w.Read(t.Context(), false, func(v fsm.Reader) error {
+		step, _ = fsm.GetStep(v, ref, 1)
+		return nil
+	})
+	w.must(fsm.StepVerdict{Term: 1, Ref: ref, Step: 1, Want: step.Want, Total: 3, Items: [][]byte{[]byte(`{"n":1}`), []byte(`{"n":2}`), []byte(`{"n":3}`)}})
+	path := "/v1/runs/" + run.ID + "/steps/each/items"
+	page := expect[client.RunItemList](w, http.StatusOK, "GET", path+"?limit=2", "")
+	rest := expect[client.RunItemList](w, http.StatusOK, "GET", path+"?cursor="+page.NextCursor, "")
+	if len(page.Items) != 2 || len(rest.Items) != 1 || rest.NextCursor != "" || page.Items[1].State != "running" || page.Items[1].Run == "" ||
+		rest.Items[0].State != "blocked" || rest.Items[0].Run != "" || rest.Items[0].Item != 3 {
+		t.Errorf("%+v, %+v", page, rest)
+	}
+	each := w.runOf(run.ID).Steps[1]
+	if each.State != "running" || each.Items["running"] != 2 || each.Items["blocked"] != 1 || *each.ItemCount != 3 {
+		t.Errorf("%+v", each)
+	}
+	if child := w.runOf(page.Items[1].Run); child.Trigger.Run != run.ID || child.Trigger.Item != 2 || string(child.Params) != `{"n":2}` {
+		t.Errorf("%+v", child)
+	}
+	for task, want := range map[string]string{
+		page.Items[0].Task: "It is run " + page.Items[0].Run, rest.Items[0].Task: "It is item 3 of step each", each.Task: "It is 3 runs of workflow inner",
+	} {
+		e := expect[client.Explanation](w, http.StatusOK, "GET", "/v1/tasks/"+task+"/explain", "")
+		if len(e.Reasons) == 0 || !strings.Contains(e.Reasons[0].Text, want) {
+			t.Errorf("%+v, want %s", e.Reasons, want)
+		}
+	}
+	if none := expect[client.RunItemList](w, http.StatusOK, "GET", "/v1/runs/"+run.ID+"/steps/a/items", ""); len(none.Items) != 0 {
+		t.Errorf("%+v", none)
+	}
+	wantProblem(t, w.do("GET", "/v1/runs/"+run.ID+"/steps/no/items", ""), 404, job.CodeNotFound, "step")
+	wantProblem(t, w.do("GET", path+"?cursor=x", ""), 400, job.CodeInvalid, "cursor")
+}
+
 func TestBadRunRequests(t *testing.T) {
 	w := newFlowWorld(t)
 	expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/etl", diamond)

@@ -71,13 +71,14 @@ func showSchedule(s *fsm.Schedule, st *fsm.ScheduleState) client.Schedule {
 		LastTime: instant(st.Last.Nominal), LastFire: instant(st.Last.At), LastTask: idOrEmpty(st.Last.Task), LastRun: idOrEmpty(st.Last.Run),
 		Counts: client.ScheduleCounts{
 			Fired: st.Counts.Fired, Merged: st.Counts.Merged, Skipped: st.Counts.Skipped, Missed: st.Counts.Missed,
-			Succeeded: st.Counts.Succeeded, Failed: st.Counts.Failed,
+			Succeeded: st.Counts.Succeeded, Failed: st.Counts.Failed, Refused: st.Counts.Refused, Dropped: st.Counts.Dropped,
 		},
+		Unfired: st.Unfired, LedgerSince: instant(st.Ledger.Dropped),
 	}
 	if p := st.Paused; p != nil {
 		status.Paused = &client.SchedulePause{At: at(p.At), Reason: p.Reason, Actor: p.Actor, Auto: p.Auto}
 	}
-	if st.Planned {
+	if _, waits := st.DueAt(); st.Planned && waits {
 		status.NextTime, status.NextFire = instant(st.Next), instant(st.NextAt)
 	}
 	switch {
@@ -89,6 +90,26 @@ func showSchedule(s *fsm.Schedule, st *fsm.ScheduleState) client.Schedule {
 		status.State = "waiting"
 	}
 	out.Status = status
+	return out
+}
+
+// scheduleAsOf is showSchedule with the next time told also where the leader has not
+// planned it yet, as just after a change.
+func (a *api) scheduleAsOf(v fsm.Reader, s *fsm.Schedule, st *fsm.ScheduleState) client.Schedule {
+	out := showSchedule(s, st)
+	most := int64(s.Spec.MaxRuns)
+	if st.Planned || out.Status.State != "waiting" || most > 0 && st.Counts.Planned >= most {
+		return out
+	}
+	plan, err := planOf(v, s)
+	if err != nil {
+		return out // the leader will say that it is broken
+	}
+	if next, comes := plan.Next(stdTime(max(a.backend.Now(), st.Cursor))); comes {
+		out.Status.NextTime, out.Status.NextFire = new(next.UTC()), new(next.Add(plan.Delay()).UTC())
+	} else {
+		out.Status.State = "idle"
+	}
 	return out
 }
 
@@ -112,7 +133,7 @@ func (a *api) putSchedule(r *request) error {
 	put := fsm.PutSchedule{Namespace: r.namespace, Name: name, Spec: in.ScheduleSpec, FileSet: in.FileSet}
 	status, err := a.storeDefinition(r, put, &out.Version, func(v fsm.Reader) {
 		if s, st, ok := fsm.GetSchedule(v, r.scheduleRef()); ok && s.Version == out.Version {
-			out = showSchedule(&s, &st)
+			out = a.scheduleAsOf(v, &s, &st)
 		}
 	})
 	if err != nil {
@@ -161,7 +182,7 @@ func (a *api) answerSchedule(r *request, read func(*request, func(fsm.Reader) er
 		if !ok {
 			return job.NotFound("schedule", ref.Name)
 		}
-		out = showSchedule(&s, &st)
+		out = a.scheduleAsOf(v, &s, &st)
 		out.Status.Waits = showWaits(v, ref)
 		return nil
 	})
@@ -179,24 +200,16 @@ func (a *api) fresh(r *request, fn func(fsm.Reader) error) error {
 func (a *api) getSchedule(r *request) error { return a.answerSchedule(r, a.read) }
 
 func (a *api) listSchedules(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	out := client.ScheduleList{Schedules: []client.Schedule{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		list, next, err := fsm.ListSchedules(v, r.namespace, r.values.Get("cursor"), limit)
 		out.NextCursor = next
 		for i := range list {
 			st, _ := fsm.GetScheduleState(v, list[i].Ref())
-			out.Schedules = append(out.Schedules, showSchedule(&list[i], &st))
+			out.Schedules = append(out.Schedules, a.scheduleAsOf(v, &list[i], &st))
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) deleteSchedule(r *request) error {
@@ -249,7 +262,7 @@ func (a *api) triggerSchedule(r *request) error {
 		clocks = clocksOf(v, ref)
 		return nil
 	})
-	return write(r, http.StatusOK, clocks.show(result.Fire))
+	return write(r, http.StatusOK, clocks.show(result.Fire, a.backend.Now()))
 }
 
 // wallClocks tells the wall times of a schedule's fires.
@@ -294,7 +307,10 @@ func (w wallClocks) wall(f *fsm.Fire) string {
 	return t.In(w.zone).Format(wallForm)
 }
 
-func (w wallClocks) show(f *fsm.Fire) client.Fire {
+// plannedVerdict is shown of a time that was fired ahead, until it has come.
+const plannedVerdict = "planned"
+
+func (w wallClocks) show(f *fsm.Fire, now int64) client.Fire {
 	out := client.Fire{
 		Nominal: at(f.Nominal), Wall: w.wall(f), Until: instant(f.Until), Count: f.Count,
 		Origin: f.Origin.String(), Verdict: f.Verdict.String(), Why: f.Why, Error: f.Error, Decided: at(f.At), Due: instant(f.Due),
@@ -303,13 +319,16 @@ func (w wallClocks) show(f *fsm.Fire) client.Fire {
 	if f.Verdict == fsm.VerdictFired {
 		late := job.Duration(time.Duration(f.Late) * time.Millisecond)
 		out.LateBy = &late
+		if f.Due > now {
+			out.Verdict, out.LateBy = plannedVerdict, nil
+		}
 	}
 	return out
 }
 
 // nextTimes tells the times after now, or after from.
 func (a *api) nextTimes(r *request) error {
-	count, wrong := r.count(10)
+	count, wrong := r.count("count", 10)
 	if wrong != nil {
 		return wrong
 	}
@@ -319,7 +338,7 @@ func (a *api) nextTimes(r *request) error {
 	}
 	ref := r.scheduleRef()
 	out := client.PlannedTimes{Times: []client.PlannedTime{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		s, st, ok := fsm.GetSchedule(v, ref)
 		if !ok {
 			return job.NotFound("schedule", ref.Name)
@@ -334,14 +353,11 @@ func (a *api) nextTimes(r *request) error {
 		if most := s.Spec.MaxRuns; most > 0 {
 			count = min(count, max(most-int(st.Counts.Planned), 0))
 		}
+		out.Words = plan.Words()
 		out.Timezone, out.State = s.Spec.TimezoneOrDefault(), showSchedule(&s, &st).Status.State
 		out.Times = plannedTimes(plan, stdTime(from), count)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 // offsetForm is RFC 3339 with the offset of the schedule's zone, also of UTC.
@@ -366,9 +382,10 @@ func (a *api) listFires(r *request) error {
 	if wrong != nil {
 		return wrong
 	}
-	ref := r.scheduleRef()
+	ref, now := r.scheduleRef(), a.backend.Now()
+	f.Now = now
 	out := client.FireList{Fires: []client.Fire{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		list, next, err := fsm.ListFires(v, ref, f, r.values.Get("cursor"), limit)
 		if err != nil {
 			return err
@@ -380,18 +397,16 @@ func (a *api) listFires(r *request) error {
 		out.NextCursor = next
 		for i := range list {
 			tellWait(v, &list[i])
-			out.Fires = append(out.Fires, clocks.show(&list[i]))
+			out.Fires = append(out.Fires, clocks.show(&list[i], now))
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (r *request) fireFilter() (f fsm.FireFilter, limit int, wrong *job.Error) {
-	if r.values.Has("verdict") {
+	if r.values.Get("verdict") == plannedVerdict {
+		f.Verdict, f.Planned = fsm.VerdictFired, true
+	} else if r.values.Has("verdict") {
 		v, err := fsm.ParseVerdict(r.values.Get("verdict"))
 		if err != nil {
 			return f, 0, job.AsError(err)

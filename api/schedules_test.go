@@ -21,6 +21,9 @@ func TestSchedules(t *testing.T) {
 	if one.Version != 1 || one.Name != "nightly" || string(one.Payload) != `{"a":9007199254740993}` || one.Status.State != "waiting" || one.CreatedAt == nil {
 		t.Errorf("created: %+v %+v", one, one.Status)
 	}
+	if s := one.Status; s.NextTime == nil || s.NextTime.Format(time.RFC3339) != "2026-03-29T01:00:00Z" || !s.NextFire.Equal(*s.NextTime) {
+		t.Errorf("created, before anybody has planned it: %+v", s)
+	}
 	if again := expect[client.Schedule](w, 200, "PUT", "/v1/schedules/nightly", nightly); again.Version != 1 {
 		t.Errorf("put again: %+v", again)
 	}
@@ -43,7 +46,7 @@ func TestSchedules(t *testing.T) {
 
 	// The planned wall time and the instant are told apart.
 	next := expect[client.PlannedTimes](w, 200, "GET", "/v1/schedules/nightly/next?count=2", "")
-	if len(next.Times) != 2 || next.Timezone != "Europe/Berlin" || next.State != "waiting" ||
+	if len(next.Times) != 2 || next.Timezone != "Europe/Berlin" || next.State != "waiting" || next.Words != "at 02:30 every day in Europe/Berlin" ||
 		next.Times[0].At != "2026-03-29T03:00:00+02:00" || next.Times[0].Wall != "2026-03-29T02:30:00" || next.Times[0].Note == "" ||
 		next.Times[1].At != "2026-03-30T02:30:00+02:00" {
 		t.Errorf("next: %+v", next)
@@ -53,11 +56,11 @@ func TestSchedules(t *testing.T) {
 	}
 
 	paused := expect[client.Schedule](w, 200, "POST", "/v1/schedules/nightly/pause", `{"reason":"move"}`)
-	if s := paused.Status; s.State != "paused" || s.Paused == nil || s.Paused.Reason != "move" || s.Paused.Auto {
+	if s := paused.Status; s.State != "paused" || s.Paused == nil || s.Paused.Reason != "move" || s.Paused.Auto || s.NextTime != nil || s.NextFire != nil {
 		t.Errorf("paused: %+v", s)
 	}
 	wantProblem(t, w.do("POST", "/v1/schedules/nightly/pause", ""), 409, job.CodeConflict, "schedule")
-	if s := expect[client.Schedule](w, 200, "POST", "/v1/schedules/nightly/resume", "").Status; s.State != "waiting" || s.Paused != nil {
+	if s := expect[client.Schedule](w, 200, "POST", "/v1/schedules/nightly/resume", "").Status; s.State != "waiting" || s.Paused != nil || s.NextTime == nil {
 		t.Errorf("resumed: %+v", s)
 	}
 	if code := w.do("DELETE", "/v1/schedules/a", "").Code; code != 204 {
@@ -119,6 +122,66 @@ func TestScheduleFires(t *testing.T) {
 		t.Errorf("of a deleted one: %+v", left)
 	}
 	wantProblem(t, w.do("GET", "/v1/schedules/nobody/fires", ""), 404, job.CodeNotFound, "schedule")
+}
+
+// What was fired ahead is planned until its time has come; what was missed is counted, and
+// raises an alert that can be acknowledged.
+func TestScheduleFiresAheadAndMisses(t *testing.T) {
+	w := newWorld(t)
+	expect[client.Job](w, 201, "PUT", "/v1/jobs/report", `{"handler":"h"}`)
+	expect[client.Schedule](w, 201, "PUT", "/v1/schedules/often", `{"job":"report","every":"1m","anchor":"2026-01-01T00:00:00Z","overlap":"allow"}`)
+	ref := fsm.ScheduleRef{Namespace: "default", Name: "often"}
+	propose := func(next int64, times ...fsm.FireTime) {
+		t.Helper()
+		var st fsm.ScheduleState
+		_ = w.Read(t.Context(), false, func(v fsm.Reader) error {
+			_, st, _ = fsm.GetSchedule(v, ref)
+			return nil
+		})
+		w.must(fsm.FireSchedules{Term: 1, Items: []fsm.FireItem{{Ref: ref, Generation: st.Generation, Cursor: st.Cursor, Times: times, Next: next, NextAt: next}}})
+	}
+	first := startOfTime + 60_000
+	w.advance(58_000)
+	propose(first+60_000, fsm.FireTime{Nominal: first, Due: first})
+	fires := func(query string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, f := range expect[client.FireList](w, 200, "GET", "/v1/schedules/often/fires"+query, "").Fires {
+			got = append(got, f.Verdict)
+			if (f.LateBy != nil) != (f.Verdict == "fired") {
+				t.Errorf("%s is late by %v", f.Verdict, f.LateBy)
+			}
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	fires("", "planned")
+	fires("?verdict=planned", "planned")
+	fires("?verdict=fired")
+	w.advance(2_000)
+	fires("", "fired")
+	fires("?verdict=planned")
+	fires("?verdict=fired", "fired")
+
+	w.advance(600_000)
+	propose(startOfTime+720_000, fsm.FireTime{Nominal: first + 60_000, Until: first + 600_000, Count: 10, Verdict: fsm.VerdictMissed, Why: fsm.WhyDowntime})
+	if s := expect[client.Schedule](w, 200, "GET", "/v1/schedules/often", "").Status; s.Unfired != 10 || s.Counts.Missed != 10 || s.LedgerSince != nil {
+		t.Errorf("missed: %+v", s)
+	}
+	alerts := expect[client.AlertList](w, 200, "GET", "/v1/alerts?state=open", "").Alerts
+	if len(alerts) != 1 || alerts[0].Kind != "schedule_unfired" || alerts[0].Subject != "default/often" || !strings.HasPrefix(alerts[0].Text, "10 times from ") {
+		t.Errorf("%+v", alerts)
+	}
+	acked := expect[client.Alert](w, 200, "POST", "/v1/alerts/schedule_unfired/default%2Foften/ack", `{"actor":"ann"}`)
+	if acked.State != "acknowledged" || acked.AcknowledgedBy != "ann" {
+		t.Errorf("%+v", acked)
+	}
+	for _, line := range []string{"axd_schedules_unfired 1", "axd_fires_dropped_total 0"} {
+		if body := w.do("GET", "/metrics", "").Body.String(); !strings.Contains(body, line) {
+			t.Errorf("no %s", line)
+		}
+	}
 }
 
 func TestSchedulesAreRefused(t *testing.T) {

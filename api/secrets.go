@@ -58,16 +58,12 @@ func (a *api) putSecret(r *request) error {
 
 func (a *api) listSecrets(r *request) error {
 	out := client.SecretList{Secrets: []client.Secret{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		for _, s := range fsm.ListSecrets(v, r.namespace) {
 			out.Secrets = append(out.Secrets, showSecret(s))
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) deleteSecret(r *request) error {

@@ -55,10 +55,6 @@ func (a *api) sendEvent(r *request) error {
 }
 
 func (a *api) listEvents(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	name := r.values.Get("name")
 	if r.values.Has("name") {
 		if err := job.ValidateName("name", name); err != nil {
@@ -66,7 +62,7 @@ func (a *api) listEvents(r *request) error {
 		}
 	}
 	out := client.EventList{Events: []client.Event{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		list, next, err := fsm.ListEvents(v, r.namespace, name, r.values.Get("cursor"), limit)
 		out.NextCursor = next
 		for i := range list {
@@ -74,8 +70,4 @@ func (a *api) listEvents(r *request) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }

@@ -25,6 +25,23 @@ func (a *api) read(r *request, fn func(fsm.Reader) error) error {
 	return a.backend.Read(r.ctx, r.stale, fn)
 }
 
+// answer reads what out is to hold, and answers with it.
+func (a *api) answer(r *request, out any, read func(fsm.Reader) error) error {
+	if err := a.read(r, read); err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+// page is answer for a page of a list.
+func (a *api) page(r *request, out any, read func(v fsm.Reader, limit int) error) error {
+	limit, wrong := r.limit()
+	if wrong != nil {
+		return wrong
+	}
+	return a.answer(r, out, func(v fsm.Reader) error { return read(v, limit) })
+}
+
 func (a *api) getTask(r *request) error {
 	ref, wrong := r.taskRef()
 	if wrong != nil {
@@ -132,12 +149,8 @@ func (a *api) listTasks(r *request) error {
 	if wrong != nil {
 		return wrong
 	}
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.TaskList
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		view := a.taskView(v)
 		page, err := listCreatedAfter(v, f, after, r.values.Get("cursor"), limit, view.now)
 		if err != nil {
@@ -149,10 +162,6 @@ func (a *api) listTasks(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 // listCreatedAfter reads a page of tasks that were created after a point in
@@ -188,7 +197,7 @@ func (a *api) listAttempts(r *request) error {
 		return wrong
 	}
 	out := client.AttemptList{Attempts: []client.Attempt{}}
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		if _, ok := fsm.GetTask(v, ref); !ok {
 			return job.NotFound("id", ref.ID.String())
 		}
@@ -197,10 +206,6 @@ func (a *api) listAttempts(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) cancelTask(r *request) error {

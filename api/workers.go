@@ -42,20 +42,12 @@ func (a *api) workerPage(v fsm.Reader, live liveness, cursor string, limit int) 
 }
 
 func (a *api) listWorkers(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.WorkerList
 	live := a.backend.Liveness(r.ctx)
-	err := a.read(r, func(v fsm.Reader) (err error) {
+	return a.page(r, &out, func(v fsm.Reader, limit int) (err error) {
 		out, err = a.workerPage(v, live, r.values.Get("cursor"), limit)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) drainWorker(r *request) error {

@@ -35,7 +35,7 @@ func workflowRoutes() []route {
 		},
 		{
 			method: del, path: "/v1/workflows/:name", handle: (*api).deleteWorkflow,
-			summary: "Delete a workflow; its runs go on with the versions they have", statuses: noContent,
+			summary: "Delete a workflow that nothing names; its runs go on with the versions they have", statuses: noContent,
 		},
 		{
 			method: post, path: "/v1/workflows/:name/runs", handle: (*api).startRun,
@@ -79,7 +79,7 @@ func (a *api) getWorkflow(r *request) error {
 		return wrong
 	}
 	var out client.Workflow
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		w, ok := fsm.GetWorkflow(v, r.namespace, name)
 		if version != 0 {
 			w, ok = fsm.GetWorkflowVersion(v, r.namespace, name, version)
@@ -91,10 +91,6 @@ func (a *api) getWorkflow(r *request) error {
 		out.Runs = showRunCounts(fsm.CountRuns(v, r.namespace, name))
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 // version reads the parameter version; 0: absent.
@@ -110,12 +106,8 @@ func (r *request) version() (uint64, *job.Error) {
 }
 
 func (a *api) listWorkflows(r *request) error {
-	limit, wrong := r.limit()
-	if wrong != nil {
-		return wrong
-	}
 	var out client.WorkflowList
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.page(r, &out, func(v fsm.Reader, limit int) error {
 		all, next, err := fsm.ListWorkflows(v, r.namespace, r.values.Get("cursor"), limit)
 		if err != nil {
 			return err
@@ -130,16 +122,12 @@ func (a *api) listWorkflows(r *request) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) listWorkflowVersions(r *request) error {
 	name := r.name("name")
 	var out client.WorkflowVersionList
-	err := a.read(r, func(v fsm.Reader) error {
+	return a.answer(r, &out, func(v fsm.Reader) error {
 		out.Versions = nil
 		for _, version := range fsm.ListWorkflowVersions(v, r.namespace, name) {
 			out.Versions = append(out.Versions, client.WorkflowVersion{Version: version.Version, CreatedAt: at(version.Created)})
@@ -150,10 +138,6 @@ func (a *api) listWorkflowVersions(r *request) error {
 		slices.Reverse(out.Versions)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return write(r, http.StatusOK, out)
 }
 
 func (a *api) deleteWorkflow(r *request) error {

@@ -10,9 +10,7 @@ import (
 
 // PutJob creates a job or, where it exists and differs, its next version.
 func (c *Client) PutJob(ctx context.Context, name string, spec job.Spec) (Job, error) {
-	var out Job
-	err := c.call(ctx, request{method: http.MethodPut, path: jobPath(name), body: spec, again: true}, &out)
-	return out, err
+	return c.PutJobFromFile(ctx, name, "", spec)
 }
 
 // PutJobFromFile is PutJob that notes the set of files which describe the job.

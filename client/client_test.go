@@ -335,7 +335,7 @@ func TestRequests(t *testing.T) {
 				_, err := c.PutSchedule(ctx, "s", job.ScheduleSpec{Job: "j", Cron: "@daily"})
 				return err
 			},
-			`PUT /v1/schedules/s?namespace=ops {"job":"j","cron":"@daily"}`,
+			`PUT /v1/schedules/s?namespace=ops {"name":"s","job":"j","cron":"@daily"}`,
 		},
 		{func() error { _, err := c.PauseSchedule(ctx, "s", "r"); return err }, `POST /v1/schedules/s/pause?namespace=ops {"reason":"r"}`},
 		{func() error { _, err := c.ResumeSchedule(ctx, "s"); return err }, `POST /v1/schedules/s/resume?namespace=ops {}`},

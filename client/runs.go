@@ -45,6 +45,7 @@ type RunTrigger struct {
 	Event       string     `json:"event,omitempty"`
 	Run         string     `json:"run,omitempty"`  // whose step this run is
 	Step        string     `json:"step,omitempty"` // which
+	Item        uint32     `json:"item,omitempty"` // of a step that fans out: the number of its item
 }
 
 // RunStep is a step of a run.
@@ -57,7 +58,8 @@ type RunStep struct {
 	// Run is the run that the step is, where it names a workflow and has begun.
 	Run string `json:"run,omitempty"`
 	// Items are the tasks of a step that fans out, by stored state; pending stands for
-	// dispatched and running too. ItemCount is how many there are to be.
+	// dispatched and running too, and running for those that stand for a run which goes
+	// on. ItemCount is how many there are to be.
 	Items     map[string]int64 `json:"items,omitempty"`
 	ItemCount *int64           `json:"item_count,omitempty"`
 	Needs     []string         `json:"needs,omitempty"`
@@ -73,6 +75,23 @@ type RunStep struct {
 	Worker       string        `json:"worker,omitempty"`
 	ExitCode     *int          `json:"exit_code,omitempty"`
 	LastError    string        `json:"last_error,omitempty"`
+}
+
+// RunItem is an item of a step that fans out.
+type RunItem struct {
+	Item       uint32     `json:"item"` // its place in the list, from 1
+	Task       string     `json:"task_id"`
+	Run        string     `json:"run,omitempty"` // that it is, where the step names a workflow
+	State      string     `json:"state"`         // of its task; running while its run is at work
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	LastError  string     `json:"last_error,omitempty"`
+}
+
+// RunItemList is a page of the items of a step, in the order of its list.
+type RunItemList struct {
+	Items      []RunItem `json:"items"`
+	NextCursor string    `json:"next_cursor,omitempty"`
 }
 
 // RunDetail is a run with a page of its steps, each behind all that it needs. While
@@ -143,6 +162,13 @@ func (c *Client) RunSteps(ctx context.Context, id string) (RunDetail, error) {
 		cursor = more.NextCursor
 	}
 	out.NextCursor = ""
+	return out, err
+}
+
+// RunItems returns a page of the items of a step that fans out.
+func (c *Client) RunItems(ctx context.Context, id, step string, limit int, cursor string) (RunItemList, error) {
+	var out RunItemList
+	err := c.get(ctx, stepPath(id, step)+"/items", page(limit, cursor), &out)
 	return out, err
 }
 

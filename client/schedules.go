@@ -29,7 +29,7 @@ type ScheduleStatus struct {
 	State    string         `json:"state"` // waiting (for its next time), idle (it has none), paused, broken
 	Paused   *SchedulePause `json:"paused,omitempty"`
 	Broken   string         `json:"broken,omitempty"`    // why its times can't be told; it fires by hand alone
-	NextTime *time.Time     `json:"next_time,omitempty"` // planned
+	NextTime *time.Time     `json:"next_time,omitempty"` // planned; absent while it is paused or broken
 	NextFire *time.Time     `json:"next_fire,omitempty"` // when it is due: later where there is jitter
 	LastTime *time.Time     `json:"last_time,omitempty"` // nominal time of the last fire
 	LastFire *time.Time     `json:"last_fire,omitempty"` // when that was decided
@@ -40,7 +40,12 @@ type ScheduleStatus struct {
 	Waiting  int            `json:"waiting"`             // times that wait for what the schedule comes after
 	Waits    []ScheduleWait `json:"waits,omitempty"`     // these, the first of them; not in a list
 	Failures int            `json:"failures_in_a_row"`   // of what it fired
-	Counts   ScheduleCounts `json:"counts"`
+	// Unfired are times in a row, up to the last, that should have been fired and were
+	// not: missed, or refused. They raise an alert.
+	Unfired int64          `json:"unfired,omitempty"`
+	Counts  ScheduleCounts `json:"counts"`
+	// LedgerSince: verdicts on times up to this one are kept no more.
+	LedgerSince *time.Time `json:"ledger_since,omitempty"`
 }
 
 // ScheduleWait is a time that waits for what its schedule comes after.
@@ -74,9 +79,11 @@ type ScheduleCounts struct {
 	Fired     int64 `json:"fired"`
 	Merged    int64 `json:"merged"`
 	Skipped   int64 `json:"skipped"`
+	Refused   int64 `json:"refused"` // of the skipped: those whose task or run could not be made
 	Missed    int64 `json:"missed"`
 	Succeeded int64 `json:"succeeded"` // tasks and runs
 	Failed    int64 `json:"failed"`    // failed or timed out
+	Dropped   int64 `json:"dropped"`   // verdicts that went before their retention, beyond the schedule's share of the ledgers
 }
 
 // ScheduleList is a page of schedules by name.
@@ -107,7 +114,8 @@ type PlannedTime struct {
 // PlannedTimes is what GET /v1/schedules/{name}/next answers.
 type PlannedTimes struct {
 	Timezone string        `json:"timezone"`
-	State    string        `json:"state"` // of the schedule: one that is paused lets them pass
+	Words    string        `json:"words,omitempty"` // when it fires, in English
+	State    string        `json:"state"`           // of the schedule: one that is paused lets them pass
 	Times    []PlannedTime `json:"times"`
 }
 
@@ -119,7 +127,7 @@ type Fire struct {
 	Until   *time.Time    `json:"until,omitempty"`   // of a span: the last
 	Count   int64         `json:"count,omitempty"`   // of a span; absent: nobody counted
 	Origin  string        `json:"origin"`            // plan, manual, event, backfill
-	Verdict string        `json:"verdict"`           // queued, waiting, fired, merged, skipped, missed
+	Verdict string        `json:"verdict"`           // planned (its task is made, and waits for its time), queued, waiting, fired, merged, skipped, missed
 	Why     string        `json:"why,omitempty"`     // of a verdict other than fired
 	Error   string        `json:"error,omitempty"`   // why its task could not be made, or what it waits for or lacks
 	Decided time.Time     `json:"decided_at"`        // when it got its verdict
@@ -147,9 +155,7 @@ type FireFilter struct {
 
 // PutSchedule creates a schedule or, where it exists and differs, its next version.
 func (c *Client) PutSchedule(ctx context.Context, name string, spec job.ScheduleSpec) (Schedule, error) {
-	var out Schedule
-	err := c.call(ctx, request{method: http.MethodPut, path: schedulePath(name), body: spec, again: true}, &out)
-	return out, err
+	return c.PutScheduleFromFile(ctx, name, "", spec)
 }
 
 // PutScheduleFromFile is PutSchedule that notes the set of files which describe it.

@@ -78,7 +78,7 @@ func (a *apply) dropFires(h *heldSchedule, before int64) {
 	a.tx.Ascend(key{}.fires(h.ref).newest(FireKey{Nominal: before - 1}), prefixEnd(prefix), func(k, v []byte) bool {
 		var f Fire
 		mustDecode(a.codec, k, v, &f)
-		if f.Verdict != VerdictQueued {
+		if f.Verdict != VerdictQueued && f.Verdict != VerdictWaiting {
 			found = append(found, f)
 		}
 		return len(found) < maxTrim

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
-	"github.com/axd-project/axd/internal/definition"
 	"github.com/axd-project/axd/job"
 )
 
@@ -22,7 +18,8 @@ func newCalendar() *cobra.Command {
 		Example: `  axd calendar put work --weekdays mon-fri --exclude 12-25,2026-04-03
   axd calendar show work`,
 	}
-	cmd.AddCommand(newCalendarPut(), newCalendarList(), newCalendarShow(), newCalendarDelete())
+	cmd.AddCommand(newCalendarPut(), newCalendarList(), newCalendarShow(),
+		newDelete("calendar", "work", "Delete a calendar that no schedule names", (*client.Client).DeleteCalendar))
 	return cmd
 }
 
@@ -64,52 +61,24 @@ A file holds one or more definitions as YAML or JSON:
 	f.StringSliceVar(&spec.Include, "include", nil, "`days` that belong to it besides")
 	f.StringSliceVar(&spec.Exclude, "exclude", nil, "`days` that don't")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		calendars := []client.Calendar{{CalendarSpec: spec}}
+		p := putter[job.CalendarSpec, client.Calendar]{
+			kind: "calendar", put: cl.PutCalendar, list: func(done []client.Calendar) any { return client.CalendarList{Calendars: done} },
+			row: func(t *table, d client.Calendar) { t.row(d.Name, "version "+strconv.FormatUint(d.Version, 10)) },
+		}
 		if file == "" {
-			calendars[0].Name = args[0]
-			return putCalendars(ctx, cl, cmd, c.output, calendars)
+			return p.all(ctx, cmd, c.output, []defined[job.CalendarSpec]{{args[0], spec}})
 		}
 		for _, flag := range []string{"description", "weekdays", "include", "exclude"} {
 			if cmd.Flags().Changed(flag) {
 				return job.Invalid("--"+flag, "can't be combined with -f; set it in the file", "")
 			}
 		}
-		calendars, err := readCalendars(file, cmd.InOrStdin(), cl.Namespace())
+		defs, err := readDefinitions[job.CalendarSpec]("calendar", file, cmd.InOrStdin(), cl.Namespace())
 		if err != nil {
 			return err
 		}
-		return putCalendars(ctx, cl, cmd, c.output, calendars)
+		return p.all(ctx, cmd, c.output, defs)
 	})
-}
-
-// readCalendars reads and checks a whole file of calendars.
-func readCalendars(file string, stdin io.Reader, namespace string) (calendars []client.Calendar, err error) {
-	objects, err := definition.ReadKind(file, stdin, "calendar", namespace)
-	for _, o := range objects {
-		if spec, ok := o.Spec.(*job.CalendarSpec); ok {
-			calendars = append(calendars, client.Calendar{Name: o.Name, CalendarSpec: *spec})
-		}
-	}
-	return calendars, err
-}
-
-func putCalendars(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, calendars []client.Calendar) error {
-	var done []client.Calendar
-	var failure error
-	for _, d := range calendars {
-		put, err := cl.PutCalendar(ctx, d.Name, d.CalendarSpec)
-		if err != nil {
-			failure = fmt.Errorf("calendar %q: %w", d.Name, err)
-			break
-		}
-		done = append(done, put)
-	}
-	err := out.print(cmd.OutOrStdout(), client.CalendarList{Calendars: done}, func(t *table) {
-		for _, d := range done {
-			t.row(d.Name, "version "+strconv.FormatUint(d.Version, 10))
-		}
-	})
-	return errors.Join(failure, err)
 }
 
 func newCalendarList() *cobra.Command {
@@ -185,19 +154,4 @@ func calendarTable(t *table, d client.Calendar, now time.Time) {
 	t.pair("Updated", exact(d.UpdatedAt))
 	t.pair("File set", d.FileSet)
 	t.pair("Named by", cut(strings.Join(d.UsedBy, ", "), 200))
-}
-
-func newCalendarDelete() *cobra.Command {
-	var c conn
-	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a calendar that no schedule names", Args: exactlyOne("NAME"),
-		Example: `  axd calendar delete work`,
-	}
-	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := cl.DeleteCalendar(ctx, args[0]); err != nil {
-			return about("calendar", args[0], err)
-		}
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: calendar %s deleted\n", args[0])
-		return err
-	})
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
-	"github.com/axd-project/axd/internal/definition"
 	"github.com/axd-project/axd/job"
 )
 
@@ -22,7 +18,8 @@ func newJob() *cobra.Command {
 		Example: `  axd job put -f jobs.yaml
   axd job show report`,
 	}
-	cmd.AddCommand(newJobInit(), newJobPut(), newJobList(), newJobShow(), newJobDelete())
+	cmd.AddCommand(newJobInit(), newJobPut(), newJobList(), newJobShow(),
+		newDelete("job", "report", "Delete a job that no unfinished task needs and nothing names", (*client.Client).DeleteJob))
 	return cmd
 }
 
@@ -66,11 +63,11 @@ sent; then each job stands alone.`,
 	x.flags(cmd)
 	p.flags(cmd)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		defs := []jobOf{{spec: job.Spec{Description: text}}}
+		defs := []defined[job.Spec]{{spec: job.Spec{Description: text}}}
 		var err error
 		if file != "" {
 			if err = onlyFile(cmd); err == nil {
-				defs, err = readJobs(file, cmd.InOrStdin(), cl.Namespace())
+				defs, err = readDefinitions[job.Spec]("job", file, cmd.InOrStdin(), cl.Namespace())
 			}
 		} else {
 			before, command := splitDash(cmd, args)
@@ -85,26 +82,11 @@ sent; then each job stands alone.`,
 		if err != nil {
 			return err
 		}
-		return putJobs(ctx, cl, cmd, c.output, defs)
+		return putter[job.Spec, client.Job]{
+			kind: "job", put: cl.PutJob, list: func(done []client.Job) any { return client.JobList{Jobs: done} },
+			row: func(t *table, j client.Job) { t.row(j.Name, "version "+strconv.FormatUint(j.Version, 10)) },
+		}.all(ctx, cmd, c.output, defs)
 	})
-}
-
-// jobOf is a job to be put.
-type jobOf struct {
-	name string
-	spec job.Spec
-}
-
-// readJobs reads and checks a whole file of jobs.
-func readJobs(file string, stdin io.Reader, namespace string) ([]jobOf, error) {
-	objects, err := definition.ReadKind(file, stdin, "job", namespace)
-	var jobs []jobOf
-	for _, o := range objects {
-		if spec, ok := o.Spec.(*job.Spec); ok {
-			jobs = append(jobs, jobOf{o.Name, *spec})
-		}
-	}
-	return jobs, err
 }
 
 // onlyFile refuses flags that would be ignored beside a file.
@@ -119,25 +101,6 @@ func onlyFile(cmd *cobra.Command) error {
 		}
 	}
 	return nil
-}
-
-func putJobs(ctx context.Context, cl *client.Client, cmd *cobra.Command, out outputFlag, defs []jobOf) error {
-	var done []client.Job
-	var failure error
-	for _, d := range defs {
-		j, err := cl.PutJob(ctx, d.name, d.spec)
-		if err != nil {
-			failure = fmt.Errorf("job %q: %w", d.name, err)
-			break
-		}
-		done = append(done, j)
-	}
-	err := out.print(cmd.OutOrStdout(), client.JobList{Jobs: done}, func(t *table) {
-		for _, j := range done {
-			t.row(j.Name, "version "+strconv.FormatUint(j.Version, 10))
-		}
-	})
-	return errors.Join(failure, err)
 }
 
 func newJobList() *cobra.Command {
@@ -217,19 +180,4 @@ func jobTable(t *table, j client.Job) {
 	if j.DeadLetters != nil {
 		t.pair("Dead letters", strconv.FormatInt(*j.DeadLetters, 10))
 	}
-}
-
-func newJobDelete() *cobra.Command {
-	var c conn
-	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a job that no unfinished task needs", Args: exactlyOne("NAME"),
-		Example: `  axd job delete report`,
-	}
-	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := cl.DeleteJob(ctx, args[0]); err != nil {
-			return about("job", args[0], err)
-		}
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: job %s deleted\n", args[0])
-		return err
-	})
 }

@@ -95,11 +95,18 @@ func (t *table) wrapped(width int, cells ...string) {
 	}
 }
 
-// words breaks a text at spaces into lines of a width; a longer word keeps its own.
+// words breaks a text at spaces into lines of a width, and a longer word where it must.
 func words(s string, width int) []string {
 	var lines []string
 	line := ""
 	for _, w := range strings.Fields(s) {
+		for utf8.RuneCountInString(w) > width {
+			if line != "" {
+				lines, line = append(lines, line), ""
+			}
+			r := []rune(w)
+			lines, w = append(lines, string(r[:width])), string(r[width:])
+		}
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > width {
 			lines, line = append(lines, line), ""
 		}
@@ -114,6 +121,20 @@ func (t *table) pair(name, value string) {
 		t.row(name, value)
 	}
 }
+
+// long is pair for a value that goes on below itself.
+func (t *table) long(name, value string) {
+	if value == "" {
+		return
+	}
+	for _, part := range words(value, maxWidth-20) {
+		t.row(name, part)
+		name = " "
+	}
+}
+
+// maxWidth is how wide a table may be.
+const maxWidth = 120
 
 // line writes a line that has no columns.
 func (t *table) line(format string, args ...any) {

@@ -24,7 +24,7 @@ func newRun() *cobra.Command {
   axd run show 01KBN0Y2M80000000000000007 --watch
   axd run rerun 01KBN0Y2M80000000000000007`,
 	}
-	cmd.AddCommand(newRunStart(), newRunList(), newRunShow(), newRunCancel(), newRunRerun(),
+	cmd.AddCommand(newRunStart(), newRunList(), newRunShow(), newRunItems(), newRunCancel(), newRunRerun(),
 		newRunStep("skip", "Let a step count as skipped", `Let a step count as skipped that waits or has failed. What needs it goes on as its
 rule says.`, (*client.Client).SkipStep),
 		newRunStep("force-success", "Let a step count as a success", `Let a step count as a success that waits, or has ended otherwise. What needs it
@@ -175,6 +175,42 @@ func newRunList() *cobra.Command {
 	})
 }
 
+func newRunItems() *cobra.Command {
+	var c conn
+	var limit int
+	var cursor string
+	cmd := &cobra.Command{
+		Use: "items ID STEP", Short: "List the items of a step that fans out", Args: idAndStep,
+		Long: `List the items of a step that fans out, in the order of its list, with their tasks.
+Where the step names a workflow, RUN is the run that an item is.`,
+		Example: `  axd run items 01KBN0Y2M80000000000000007 load`,
+	}
+	pageFlags(cmd, &limit, 100, &cursor)
+	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
+		list, err := cl.RunItems(ctx, args[0], args[1], limit, cursor)
+		if err != nil {
+			return aboutStep(args[0], args[1], err)
+		}
+		c.tellMore(cmd, list.NextCursor)
+		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
+			now := time.Now()
+			t.row("ITEM", "STATE", "STARTED", "TASK", "RUN", "ERROR")
+			for i := range list.Items {
+				it := &list.Items[i]
+				t.row(strconv.FormatUint(uint64(it.Item), 10), it.State, clock(it.StartedAt, now), it.Task, it.Run, cut(it.LastError, 30))
+			}
+		})
+	})
+}
+
+// idAndStep wants a run and one of its steps.
+func idAndStep(_ *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return job.Invalid("ID and STEP", "must both be given", strings.Join(args, " "))
+	}
+	return nil
+}
+
 func newRunCancel() *cobra.Command {
 	var c conn
 	var why string
@@ -238,12 +274,7 @@ func newRunStep(verb, short, long string, act stepAct) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " ID STEP", Short: short, Long: long,
 		Example: "  axd run " + verb + " 01KBN0Y2M80000000000000007 clean --reason \"done by hand\"",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return job.Invalid("ID and STEP", "must both be given", strings.Join(args, " "))
-			}
-			return nil
-		},
+		Args:    idAndStep,
 	}
 	cmd.Flags().StringVar(&why, "reason", "", "`why`, for whoever looks later")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
@@ -39,6 +41,52 @@ func TestRunTreeAndCriticalPath(t *testing.T) {
 	}
 }
 
+// A run is shown within 120 columns, however long its names and errors are.
+func TestRunTableFits(t *testing.T) {
+	long := strings.Repeat("an error that says much, ", 30) + strings.Repeat("x", 300)
+	name := strings.Repeat("n", 60)
+	d := client.RunDetail{Run: client.Run{
+		ID: "01KBN0Y2M80000000000000007", Workflow: name, State: "failed", Error: long, CreatedAt: time.Unix(0, 0), Params: []byte(`"` + long + `"`),
+	}}
+	for i, state := range []string{"upstream_failed", "failed", "failed", "failed"} {
+		s := ended(name+strings.Repeat("m", i), i+1)
+		s.State, s.Attempt, s.Task, s.LastError, s.Duration = state, 100, "01KBN0Y2M80000000000000007", long, new(job.Duration(123456*time.Second))
+		if i > 0 {
+			s.Needs = []string{name}
+		}
+		s.Run = "01KBN0Y2M80000000000000008"
+		d.Steps = append(d.Steps, s)
+	}
+	d.Steps = append(d.Steps, ended("quiet", 9))
+	var text bytes.Buffer
+	tab := newTable(&text)
+	runTable(tab, &d, time.Unix(400_000, 0))
+	if err := tab.flush(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > maxWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{"STEP", "an error that says much", "run 01KBN0Y2M80000000000000008", "* quiet"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// What takes long to ask for is asked for seldom.
+func TestLookAgain(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: time.Second, 50 * time.Millisecond: time.Second, 300 * time.Millisecond: 3 * time.Second, time.Minute: 15 * time.Second,
+	} {
+		if got := lookAgain(time.Second, took); got != want {
+			t.Errorf("%v after %v, want %v", got, took, want)
+		}
+	}
+}
+
 // A chain as long as may be is shown without recursion, and stays on the screen.
 func TestK6_05_LongChainIsShown(t *testing.T) {
 	steps := []client.RunStep{ended("s", 1)}
@@ -63,7 +111,7 @@ func TestWorkflowGuide(t *testing.T) {
 			continue
 		}
 		found++
-		if _, err := readWorkflows("-", strings.NewReader(block[1]), job.DefaultNamespace); err != nil {
+		if _, err := readDefinitions[job.WorkflowSpec]("workflow", "-", strings.NewReader(block[1]), job.DefaultNamespace); err != nil {
 			t.Error(err)
 		}
 	}

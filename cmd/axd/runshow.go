@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,7 +22,8 @@ func newRunShow() *cobra.Command {
 		Use: "show ID", Short: "Show a run: its steps as a tree", Args: exactlyOne("ID"),
 		Long: `Show a run and its steps as a tree, each below the step that it waited for longest.
 A * marks the critical path: the steps that the run's end waited for, one after
-the other. With --watch go on until the run has ended.`,
+the other. With --watch go on until the run has ended: it is asked for each
+second, of large runs less often.`,
 		Example: `  axd run show 01KBN0Y2M80000000000000007
   axd run show 01KBN0Y2M80000000000000007 --watch
   axd run show 01KBN0Y2M80000000000000007 -o json | jq '.steps[] | select(.state == "failed")'`,
@@ -32,6 +32,7 @@ the other. With --watch go on until the run has ended.`,
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		last := ""
 		for {
+			begin := time.Now()
 			d, err := cl.RunSteps(ctx, args[0])
 			if err != nil {
 				return about("run", args[0], err)
@@ -53,11 +54,18 @@ the other. With --watch go on until the run has ended.`,
 			if !watch || client.RunEnded(d.State) {
 				return nil
 			}
-			if !sleep(ctx, time.Second) {
+			if !sleep(ctx, lookAgain(time.Second, time.Since(begin))) {
 				return ctx.Err()
 			}
 		}
 	})
+}
+
+// lookAgain is the pause before the next look at a run: the API has no stream of a run's
+// steps, so a large one is asked for seldom enough to cost the servers little.
+func lookAgain(least, took time.Duration) time.Duration {
+	const share, most = 10, 15 * time.Second
+	return min(max(least, share*took), most)
 }
 
 func runTable(t *table, d *client.RunDetail, now time.Time) {
@@ -65,7 +73,7 @@ func runTable(t *table, d *client.RunDetail, now time.Time) {
 	t.pair("Namespace", d.Namespace)
 	t.pair("Workflow", d.Workflow+", version "+strconv.FormatUint(d.WorkflowVersion, 10))
 	t.pair("State", runState(&d.Run))
-	t.pair("Why", d.Error)
+	t.long("Why", d.Error)
 	t.pair("Trigger", triggerOf(&d.Trigger))
 	t.pair("Nominal time", exact(d.Trigger.NominalTime))
 	t.pair("Priority", d.Priority)
@@ -82,9 +90,9 @@ func runTable(t *table, d *client.RunDetail, now time.Time) {
 		t.pair("Changed", "by hand: a step was run again, skipped or forced")
 	}
 	t.gap()
-	t.row("STEP", "STATE", "STARTED", "DURATION", "TRY", "TASK", "ERROR")
-	critical := criticalPath(d.Steps)
-	for _, n := range stepTree(d.Steps) {
+	t.row("STEP", "STATE", "STARTED", "DURATION", "TRY", "TASK")
+	critical, tree := criticalPath(d.Steps), stepTree(d.Steps)
+	for _, n := range tree {
 		s := &d.Steps[n.step]
 		mark := "  "
 		if critical[n.step] {
@@ -100,8 +108,44 @@ func runTable(t *table, d *client.RunDetail, now time.Time) {
 		if s.Attempt > 0 {
 			try = strconv.Itoa(s.Attempt)
 		}
-		t.row(mark+strings.Repeat("  ", n.depth)+cut(s.Name, 30), s.State, clock(s.StartedAt, now), took, try, s.Task, cut(cmp.Or(s.LastError, partsOf(s)), 40))
+		indent := strings.Repeat("  ", n.depth)
+		t.row(mark+indent+cut(s.Name, maxStep-len(indent)), s.State, clockWithin(s.StartedAt, d.CreatedAt, now), took, try, s.Task)
 	}
+	noteTable(t, d.Steps, tree)
+}
+
+// maxStep is how wide the name of a step may be, with what it is indented by.
+const maxStep = 36
+
+// maxNote is how much of an error a table shows; the task has all of it.
+const maxNote = 400
+
+// noteTable tells below the tree what is at work for steps, and why they failed.
+func noteTable(t *table, steps []client.RunStep, tree []treeNode) {
+	first := true
+	for _, n := range tree {
+		s := &steps[n.step]
+		for _, note := range []string{partsOf(s), cut(s.LastError, maxNote)} {
+			if note == "" {
+				continue
+			}
+			if first {
+				t.gap()
+				t.row("STEP", "NOTE")
+				first = false
+			}
+			t.wrapped(maxWidth-maxStep, cut(s.Name, maxStep-2), note)
+		}
+	}
+}
+
+// clockWithin is clock for a time of a run, whose year is told above.
+func clockWithin(t *time.Time, of, now time.Time) string {
+	text := clock(t, now)
+	if t != nil && text == t.Local().Format(time.DateTime) && t.Local().Year() == of.Local().Year() {
+		return t.Local().Format("01-02 15:04:05")
+	}
+	return text
 }
 
 // partsOf tells what is at work for a step, or was.

@@ -24,7 +24,7 @@ func (w *runWait) flags(cmd *cobra.Command) {
 
 func (w *runWait) any() bool { return w.wait || w.follow }
 
-// followPause is how often the steps of a run are looked at.
+// followPause is the least pause between two looks at the steps of a run.
 const followPause = 500 * time.Millisecond
 
 // until stays until the run has ended, shows it, and returns its end as an error.
@@ -87,6 +87,7 @@ func endOf(d *client.RunDetail) string {
 func followRun(ctx context.Context, cl *client.Client, w io.Writer, id string) error {
 	shown := map[string]string{}
 	for {
+		begin := time.Now()
 		d, err := cl.RunSteps(ctx, id)
 		if err != nil {
 			return err
@@ -114,7 +115,7 @@ func followRun(ctx context.Context, cl *client.Client, w io.Writer, id string) e
 		if client.RunEnded(d.State) {
 			return nil
 		}
-		if !sleep(ctx, followPause) {
+		if !sleep(ctx, lookAgain(followPause, time.Since(begin))) {
 			return ctx.Err()
 		}
 	}

@@ -21,7 +21,7 @@ func newSchedule() *cobra.Command {
   axd schedule next nightly -n 3
   axd schedule fires nightly`,
 	}
-	cmd.AddCommand(newSchedulePut(), newScheduleList(), newScheduleShow(), newScheduleDelete(), newSchedulePause(), newScheduleResume(),
+	cmd.AddCommand(newSchedulePut(), newScheduleList(), newScheduleShow(), newDelete("schedule", "nightly", "Delete a schedule; what it fired goes on", (*client.Client).DeleteSchedule), newSchedulePause(), newScheduleResume(),
 		newScheduleTrigger(), newScheduleNext(), newScheduleFires(), newScheduleBackfill(), newScheduleBackfills())
 	return cmd
 }
@@ -35,7 +35,8 @@ func newScheduleNext() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "next (NAME | --cron EXPR)", Short: "Show when a schedule fires next, or a cron expression", Args: cobra.MaximumNArgs(1),
 		Long: `Show when a schedule fires next, or when a cron expression would, by the wall
-clock of its time zone. Of an expression no server is asked.
+clock of its time zone, and say in words what it means. Of an expression no server
+is asked.
 
 Five fields: minute, hour, day of month, month, day of week; six: seconds first.
 Or @yearly, @monthly, @weekly, @daily, @hourly, @every DURATION. Clock changes,
@@ -56,10 +57,11 @@ L, W, # and H: docs/guides/cron.md.`,
 	return c.clientWithout(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		if len(args) == 0 {
 			spec.DST = &dst
-			times, err := nextTimes(&spec, name, from, count)
+			times, words, err := nextTimes(&spec, name, from, count)
 			if err != nil {
 				return err
 			}
+			c.say(cmd, words)
 			return c.output.print(cmd.OutOrStdout(), times, func(t *table) { nextTable(t, times) })
 		}
 		for _, flag := range []string{"cron", "timezone", "name", "dst-gap", "dst-repeat"} {
@@ -71,6 +73,7 @@ L, W, # and H: docs/guides/cron.md.`,
 		if err != nil {
 			return about("schedule", args[0], err)
 		}
+		c.say(cmd, next.Words)
 		if next.State == "paused" && c.output == "table" {
 			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "axd: the schedule is paused: it lets these times pass")
 		}
@@ -81,6 +84,13 @@ L, W, # and H: docs/guides/cron.md.`,
 			}
 		})
 	})
+}
+
+// say tells people what a table is about; programs read other formats.
+func (c *conn) say(cmd *cobra.Command, text string) {
+	if text != "" && c.output == "table" {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "axd: "+printable(text))
+	}
 }
 
 // spaced writes a wall time for people.
@@ -102,27 +112,27 @@ type nextTime struct {
 	Note string `json:"note"`
 }
 
-func nextTimes(spec *job.ScheduleSpec, name, from string, count int) ([]nextTime, error) {
+func nextTimes(spec *job.ScheduleSpec, name, from string, count int) ([]nextTime, string, error) {
 	if spec.Cron == "" {
-		return nil, job.Invalid("--cron", "must be given, or the NAME of a schedule", "")
+		return nil, "", job.Invalid("--cron", "must be given, or the NAME of a schedule", "")
 	}
 	after := time.Now()
 	if from != "" {
 		var err error
 		if after, err = time.Parse(time.RFC3339, from); err != nil {
-			return nil, job.Invalid("--from", "must be a time as in RFC 3339, such as 2026-03-08T12:00:00Z", from)
+			return nil, "", job.Invalid("--from", "must be a time as in RFC 3339, such as 2026-03-08T12:00:00Z", from)
 		}
 	}
 	plan, err := job.NewPlan(spec, job.PlanFor{Namespace: job.DefaultNamespace, Name: name, Created: after})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	times := []nextTime{}
 	for t, ok := plan.Next(after); ok && len(times) < count; t, ok = plan.Next(t) {
 		wall, note := plan.Planned(t)
 		times = append(times, nextTime{t.Format("2006-01-02T15:04:05.999999999-07:00"), wall, note})
 	}
-	return times, nil
+	return times, plan.Words(), nil
 }
 
 func nextTable(t *table, times []nextTime) {

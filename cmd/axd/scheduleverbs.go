@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
-	"github.com/axd-project/axd/internal/definition"
 	"github.com/axd-project/axd/job"
 )
 
@@ -23,7 +21,9 @@ func newScheduleList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List schedules with their next and last times", Args: noArgs,
 		Long: `List schedules with their next and last times, which are shown in your zone;
-ZONE is the one that a schedule's times are planned in.`,
+ZONE is the one that a schedule's times are planned in. FAILED counts tasks and
+runs, MISSED times that nothing was fired for though it should have been: missed,
+or refused, and how many of them are since it last fired.`,
 		Example: `  axd schedule list -o yaml`,
 	}
 	pageFlags(cmd, &limit, 100, &cursor)
@@ -35,14 +35,25 @@ ZONE is the one that a schedule's times are planned in.`,
 		c.tellMore(cmd, list.NextCursor)
 		return c.output.print(cmd.OutOrStdout(), list, func(t *table) {
 			now := time.Now()
-			t.row("NAME", "STATE", "WHEN", "ZONE", "FIRES", "NEXT", "LAST", "ACTIVE", "FAILED")
+			t.row("NAME", "STATE", "WHEN", "ZONE", "FIRES", "NEXT", "LAST", "ACTIVE", "FAILED", "MISSED")
 			for _, s := range list.Schedules {
 				st := statusOf(s)
 				t.row(cut(s.Name, 30), st.State, cut(whenOf(&s.ScheduleSpec), 30), s.TimezoneOrDefault(), cut(targetOf(&s.ScheduleSpec), 25),
-					clock(st.NextFire, now), clock(st.LastFire, now), strconv.Itoa(st.Active), strconv.FormatInt(st.Counts.Failed, 10))
+					clock(st.NextFire, now), clock(st.LastFire, now), strconv.Itoa(st.Active), strconv.FormatInt(st.Counts.Failed, 10),
+					missedOf(&st))
 			}
 		})
 	})
+}
+
+// missedOf tells how many times were missed or refused, and how many of them since it
+// last fired.
+func missedOf(st *client.ScheduleStatus) string {
+	text := strconv.FormatInt(st.Counts.Missed+st.Counts.Refused, 10)
+	if st.Unfired > 0 {
+		text += ", " + strconv.FormatInt(st.Unfired, 10) + " now"
+	}
+	return text
 }
 
 func statusOf(s client.Schedule) client.ScheduleStatus {
@@ -94,6 +105,20 @@ func upstreamName(u job.Upstream) string {
 	return "schedule " + u.Schedule
 }
 
+// wordsOf tells in English when a schedule fires by time; empty: it doesn't, or this
+// version of axd can't read it.
+func wordsOf(s *client.Schedule) string {
+	of := job.PlanFor{Namespace: s.Namespace, Name: s.Name, Calendar: job.AnyCalendar}
+	if s.CreatedAt != nil {
+		of.Created = *s.CreatedAt
+	}
+	plan, err := job.NewPlan(&s.ScheduleSpec, of)
+	if err != nil {
+		return ""
+	}
+	return plan.Words()
+}
+
 func targetOf(s *job.ScheduleSpec) string {
 	if s.Workflow != "" {
 		return "workflow " + s.Workflow
@@ -124,6 +149,7 @@ func scheduleTable(t *table, s client.Schedule) {
 	t.pair("Description", s.Description)
 	t.pair("Fires", targetOf(&s.ScheduleSpec))
 	t.pair("When", whenOf(&s.ScheduleSpec))
+	t.pair("In words", wordsOf(&s))
 	t.pair("Zone", s.TimezoneOrDefault())
 	t.pair("Payload", cut(string(s.Payload), 100))
 	if s.Priority != 0 {
@@ -163,6 +189,13 @@ func scheduleTable(t *table, s client.Schedule) {
 	}
 	n := st.Counts
 	t.pair("Times", fmt.Sprintf("%d fired, %d merged, %d skipped, %d missed", n.Fired, n.Merged, n.Skipped, n.Missed))
+	if n.Refused > 0 {
+		t.pair("Refused", strconv.FormatInt(n.Refused, 10)+" of the skipped")
+	}
+	if st.Unfired > 0 {
+		t.pair("Not fired", strconv.FormatInt(st.Unfired, 10)+" in a row: see 'axd alert list', 'axd schedule fires "+s.Name+"'")
+	}
+	t.pair("Ledger since", exact(st.LedgerSince))
 	t.pair("Ended", fmt.Sprintf("%d succeeded, %d failed", n.Succeeded, n.Failed))
 	if st.Failures > 0 {
 		t.pair("Failed in a row", strconv.Itoa(st.Failures))
@@ -195,43 +228,16 @@ lies in the past.`,
 		if file == "" {
 			return job.Invalid("-f", "is missing", "")
 		}
-		defs, err := definition.ReadKind(file, cmd.InOrStdin(), "schedule", cl.Namespace())
+		defs, err := readDefinitions[job.ScheduleSpec]("schedule", file, cmd.InOrStdin(), cl.Namespace())
 		if err != nil {
 			return err
 		}
-		var done []client.Schedule
-		var failure error
-		for _, d := range defs {
-			spec, _ := d.Spec.(*job.ScheduleSpec) // as asked of ReadKind
-			s, err := cl.PutSchedule(ctx, d.Name, *spec)
-			if err != nil {
-				failure = fmt.Errorf("schedule %q: %w", d.Name, err)
-				break
-			}
-			done = append(done, s)
-		}
-		err = c.output.print(cmd.OutOrStdout(), client.ScheduleList{Schedules: done}, func(t *table) {
-			now := time.Now()
-			for _, s := range done {
-				t.row(s.Name, "version "+strconv.FormatUint(s.Version, 10), "next "+cmp.Or(clock(statusOf(s).NextFire, now), "-"))
-			}
-		})
-		return errors.Join(failure, err)
-	})
-}
-
-func newScheduleDelete() *cobra.Command {
-	var c conn
-	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a schedule; what it fired goes on", Args: exactlyOne("NAME"),
-		Example: `  axd schedule delete nightly`,
-	}
-	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := cl.DeleteSchedule(ctx, args[0]); err != nil {
-			return about("schedule", args[0], err)
-		}
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: schedule %s deleted\n", args[0])
-		return err
+		return putter[job.ScheduleSpec, client.Schedule]{
+			kind: "schedule", put: cl.PutSchedule, list: func(done []client.Schedule) any { return client.ScheduleList{Schedules: done} },
+			row: func(t *table, s client.Schedule) {
+				t.row(s.Name, "version "+strconv.FormatUint(s.Version, 10), "next "+cmp.Or(clock(statusOf(s).NextFire, time.Now()), "-"))
+			},
+		}.all(ctx, cmd, c.output, defs)
 	})
 }
 
@@ -312,8 +318,8 @@ time in the schedule's zone, AT the same instant in yours. Times that had the
 same fate are one row, with their number and the last of them.`,
 		Example: `  axd schedule fires nightly --verdict missed --from 2026-03-01T00:00:00Z`,
 	}
-	cmd.Flags().StringVar(&f.Verdict, "verdict", "", "only those that are queued, waiting, fired, merged, skipped or missed")
-	_ = cmd.RegisterFlagCompletionFunc("verdict", fixed("queued", "waiting", "fired", "merged", "skipped", "missed"))
+	cmd.Flags().StringVar(&f.Verdict, "verdict", "", "only those that are planned, queued, waiting, fired, merged, skipped or missed")
+	_ = cmd.RegisterFlagCompletionFunc("verdict", fixed("planned", "queued", "waiting", "fired", "merged", "skipped", "missed"))
 	cmd.Flags().StringVar(&f.From, "from", "", "planned at or after this `time`, RFC 3339")
 	cmd.Flags().StringVar(&f.To, "to", "", "planned before this `time`, RFC 3339")
 	pageFlags(cmd, &limit, 50, &cursor)

@@ -21,7 +21,7 @@ func newSecret() *cobra.Command {
 		Example: `  openssl rand -hex 32 | axd secret put hooks
   axd secret list`,
 	}
-	cmd.AddCommand(newSecretPut(), newSecretList(), newSecretDelete())
+	cmd.AddCommand(newSecretPut(), newSecretList(), newDelete("secret", "hooks", "Delete a secret that no job and no workflow names", (*client.Client).DeleteSecret))
 	return cmd
 }
 
@@ -98,20 +98,5 @@ func newSecretList() *cobra.Command {
 				t.row(s.Name, strconv.FormatUint(s.Version, 10), values, clock(&s.ChangedAt, now))
 			}
 		})
-	})
-}
-
-func newSecretDelete() *cobra.Command {
-	var c conn
-	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a secret; callbacks that need it fail from then on", Args: exactlyOne("NAME"),
-		Example: `  axd secret delete hooks`,
-	}
-	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := cl.DeleteSecret(ctx, args[0]); err != nil {
-			return about("secret", args[0], err)
-		}
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: secret %s deleted\n", args[0])
-		return err
 	})
 }

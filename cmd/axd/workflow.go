@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axd-project/axd/client"
-	"github.com/axd-project/axd/internal/definition"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/job/dag"
 )
@@ -24,7 +22,8 @@ func newWorkflow() *cobra.Command {
   axd workflow graph etl -o svg > etl.svg
   axd run start etl --param day=2026-11-30 --wait`,
 	}
-	cmd.AddCommand(newWorkflowPut(), newWorkflowList(), newWorkflowShow(), newWorkflowDelete(), newWorkflowGraph())
+	cmd.AddCommand(newWorkflowPut(), newWorkflowList(), newWorkflowShow(), newWorkflowGraph(),
+		newDelete("workflow", "etl", "Delete a workflow that nothing names; its runs go on", (*client.Client).DeleteWorkflow))
 	return cmd
 }
 
@@ -59,51 +58,27 @@ have begun keep their version.`,
 		if file == "" {
 			return job.Invalid("-f", "must name a file; - is standard input", "")
 		}
-		defs, err := readWorkflows(file, cmd.InOrStdin(), cl.Namespace())
+		defs, err := readDefinitions[job.WorkflowSpec]("workflow", file, cmd.InOrStdin(), cl.Namespace())
 		if err != nil {
 			return err
 		}
-		var done []client.Workflow
-		var failure error
-		for _, d := range defs {
-			w, err := cl.PutWorkflow(ctx, d.name, d.spec)
-			if err != nil {
-				failure = fmt.Errorf("workflow %q: %w", d.name, err)
-				break
-			}
-			for _, text := range w.Warnings {
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: workflow %s: %s\n", w.Name, text)
-			}
-			done = append(done, w)
-		}
-		out := struct {
-			Workflows []client.Workflow `json:"workflows"`
-		}{done}
-		err = c.output.print(cmd.OutOrStdout(), out, func(t *table) {
-			for _, w := range done {
-				t.row(w.Name, "version "+strconv.FormatUint(w.Version, 10))
-			}
-		})
-		return errors.Join(failure, err)
+		return putter[job.WorkflowSpec, client.Workflow]{
+			kind: "workflow",
+			put: func(ctx context.Context, name string, spec job.WorkflowSpec) (client.Workflow, error) {
+				w, err := cl.PutWorkflow(ctx, name, spec)
+				for _, text := range w.Warnings {
+					_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: workflow %s: %s\n", name, text)
+				}
+				return w, err
+			},
+			list: func(done []client.Workflow) any {
+				return struct {
+					Workflows []client.Workflow `json:"workflows"`
+				}{done}
+			},
+			row: func(t *table, w client.Workflow) { t.row(w.Name, "version "+strconv.FormatUint(w.Version, 10)) },
+		}.all(ctx, cmd, c.output, defs)
 	})
-}
-
-// workflowOf is a workflow to be put.
-type workflowOf struct {
-	name string
-	spec job.WorkflowSpec
-}
-
-// readWorkflows reads and checks a whole file of workflows.
-func readWorkflows(file string, stdin io.Reader, namespace string) ([]workflowOf, error) {
-	objects, err := definition.ReadKind(file, stdin, "workflow", namespace)
-	var out []workflowOf
-	for _, o := range objects {
-		if spec, ok := o.Spec.(*job.WorkflowSpec); ok {
-			out = append(out, workflowOf{o.Name, *spec})
-		}
-	}
-	return out, err
 }
 
 func newWorkflowList() *cobra.Command {
@@ -220,21 +195,6 @@ func stepRow(s *job.Step) []string {
 		rule += ", may fail"
 	}
 	return []string{cut(s.Name, 30), cut(runs, 30), cut(strings.Join(s.Needs, ","), 30), cut(rule, 40)}
-}
-
-func newWorkflowDelete() *cobra.Command {
-	var c conn
-	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a workflow; its runs go on", Args: exactlyOne("NAME"),
-		Example: `  axd workflow delete etl`,
-	}
-	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := cl.DeleteWorkflow(ctx, args[0]); err != nil {
-			return about("workflow", args[0], err)
-		}
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "axd: workflow %s deleted\n", args[0])
-		return err
-	})
 }
 
 // graphFormat is how a graph is written.
