@@ -19,6 +19,18 @@ func deadLetterRoutes() []route {
 			answer:  client.DeadLetterList{}, statuses: ok,
 		},
 		{
+			method: get, path: "/v1/dead-letters/acts", handle: (*api).listDeadActs, statuses: ok, answer: client.DeadLetterActList{},
+			summary: "List the replays and discards of many that go on, and those that ended lately, the newest first",
+		},
+		{
+			method: get, path: "/v1/dead-letters/acts/:act", handle: (*api).getDeadAct, statuses: ok, answer: client.DeadLetterAct{},
+			summary: "Show how far a replay or discard of many has come",
+		},
+		{
+			method: post, path: "/v1/dead-letters/acts/:act/cancel", handle: (*api).cancelDeadAct, statuses: ok, answer: client.DeadLetterAct{},
+			summary: "End a replay or discard of many; what it has done stays done", body: struct{}{}, bodyOptional: true,
+		},
+		{
 			method: get, path: "/v1/dead-letters/:id", handle: (*api).getDead,
 			summary: "Show a dead letter with its payload; its attempts are those of the task", answer: client.Task{}, statuses: ok,
 		},
@@ -189,11 +201,14 @@ func (a *api) actOnMatching(r *request, in *client.DeadLetterRequest, replay boo
 	if in.DryRun || out.Matched == 0 && !out.AtLeast {
 		return write(r, http.StatusOK, out)
 	}
-	result, wrong := a.propose(r.ctx, fsm.DeadLetters{Namespace: r.namespace, Replay: replay, Filter: f})
+	result, wrong := a.propose(r.ctx, fsm.DeadLetters{Namespace: r.namespace, Replay: replay, Filter: f, Matched: out.Matched, AtLeast: out.AtLeast})
 	if wrong != nil {
 		return wrong
 	}
 	out.Done, out.Refused, out.GoesOn = int64(result.Deleted), int64(result.Refused), result.More
+	if act := result.DeadAct; act != nil && result.More {
+		out.Act = act.ID.String()
+	}
 	return write(r, http.StatusOK, out)
 }
 

@@ -94,3 +94,42 @@ func TestDeadLetters(t *testing.T) {
 		wantProblem(t, w.do("POST", replay, body), 400, job.CodeInvalid, field)
 	}
 }
+
+// A replay of more than one step can take is followed by its act, and ended.
+func TestDeadLetterActs(t *testing.T) {
+	w := newWorld(t)
+	for range 3 {
+		body := `{"tasks":[` + strings.TrimSuffix(strings.Repeat(`{"handler":"h","delay":"1ms","queue_timeout":"1s"},`, 50), ",") + `]}`
+		expect[client.BatchResponse](w, 200, "POST", "/v1/tasks/batch", body)
+	}
+	w.advance(5000)
+	var late []fsm.TaskVersion
+	for _, task := range expect[client.TaskList](w, 200, "GET", "/v1/tasks?limit=1000", "").Tasks {
+		late = append(late, fsm.TaskVersion{Ref: w.ref(task.ID), Version: w.version(task.ID)})
+	}
+	w.must(fsm.TimeOut{Term: 1, Tasks: late})
+	if none := expect[client.DeadLetterActList](w, 200, "GET", "/v1/dead-letters/acts", ""); none.Acts == nil || len(none.Acts) != 0 {
+		t.Errorf("none: %+v", none)
+	}
+	r := newRequest("POST", "/v1/dead-letters/replay", `{"filter":{}}`)
+	r.Header.Set("Axd-Actor", "ann")
+	out := decoded[client.DeadLetterResult](t, 200, w.serve(r))
+	if out.Matched != 150 || !out.GoesOn || out.Act == "" {
+		t.Fatalf("%+v", out)
+	}
+	path := "/v1/dead-letters/acts/" + out.Act
+	act := expect[client.DeadLetterAct](w, 200, "GET", path, "")
+	if act.State != "running" || act.Verb != "replay" || act.Matched != 150 || act.Done != out.Done || act.Left != 150-out.Done || act.Actor != "ann" ||
+		act.BeganAt == nil || act.EndedAt != nil {
+		t.Errorf("running: %+v", act)
+	}
+	if got := expect[client.DeadLetterAct](w, 200, "POST", path+"/cancel", ""); got.State != "cancelled" || got.Left != act.Left || got.EndedAt == nil {
+		t.Errorf("cancelled: %+v", got)
+	}
+	wantProblem(t, w.do("POST", path+"/cancel", ""), 409, job.CodeConflict, "act")
+	wantProblem(t, w.do("GET", "/v1/dead-letters/acts/x", ""), 404, job.CodeNotFound, "act")
+	wantProblem(t, w.do("GET", path+"?namespace=other", ""), 404, job.CodeNotFound, "act")
+	if list := expect[client.DeadLetterActList](w, 200, "GET", "/v1/dead-letters/acts", "").Acts; len(list) != 1 || list[0].ID != out.Act {
+		t.Errorf("listed: %+v", list)
+	}
+}

@@ -82,6 +82,7 @@ var paramSchemas = map[string]object{
 	"stream":      {"type": "string", "enum": []string{"stdout", "stderr"}, "description": "default: stdout, then stderr"},
 	"callback":    {"type": "string", "description": "a task's id, - and a number"},
 	"kind":        {"type": "string", "description": "of an alert, or of what was acted on, such as job, task, worker"},
+	"act":         {"type": "string", "description": "the id of a replay or discard of many dead letters"},
 	"error":       {"type": "string", "description": "part of the last error's text"},
 	"subject":     {"type": "string"},
 	"count":       {"type": "integer", "minimum": 1, "maximum": fsm.MaxPage, "default": 10},

@@ -44,6 +44,7 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableDeadByJob, c.deadByJob)
 	c.rows(tableDeadAge, c.deadAge)
 	c.rows(tableDeadActs, c.deadAct)
+	c.rows(tableDeadActsEnded, c.deadActEnded)
 	c.rows(tableLimits, c.heldLimit)
 	c.rows(tableHolders, c.holder)
 	c.rows(tableRates, c.rate)

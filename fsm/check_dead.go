@@ -45,9 +45,3 @@ func (c *checker) deadAge(k, _ []byte) {
 		c.want(t.Dead && t.Run.IsZero() && t.deadFrom() == at, "dead letter age row of task %s at %d: the task is %v, ended %d", t.ID, at, t.State, t.Ended)
 	}
 }
-
-func (c *checker) deadAct(k, v []byte) {
-	if act, ok := record[DeadAct](c, k, v); ok {
-		c.want(string(k) == string(key{}.deadAct(act.ID)), "act %s on dead letters: under the key %x", act.ID, k)
-	}
-}

@@ -164,10 +164,6 @@ func newCommand(code Code) Command {
 		return &Checksum{}
 	case CodeDrainWorker:
 		return &DrainWorker{}
-	case CodeDeadLetters:
-		return &DeadLetters{}
-	case CodeContinueDead:
-		return &ContinueDead{}
 	case CodePutAlert:
 		return &PutAlert{}
 	case CodeEndAlert:
@@ -181,7 +177,7 @@ func newCommand(code Code) Command {
 	case CodeDeleteSecret:
 		return &DeleteSecret{}
 	}
-	for _, of := range []func(Code) Command{newRunCommand, newCalendarCommand, newBroadcastCommand, newByCommand} {
+	for _, of := range []func(Code) Command{newDeadCommand, newRunCommand, newCalendarCommand, newBroadcastCommand, newByCommand} {
 		if c := of(code); c != nil {
 			return c
 		}

@@ -259,7 +259,10 @@ type DeadLetters struct {
 	Namespace string     `msgpack:"n"`
 	Replay    bool       `msgpack:"r,omitempty"` // else discard
 	IDs       []job.ID   `msgpack:"i,omitempty"` // at most MaxDeadIDs
+	Before    int64      `msgpack:"b,omitempty"` // of those named, none that ended at or after this time; 0: any
 	Filter    DeadFilter `msgpack:"f"`
+	Matched   int64      `msgpack:"m,omitempty"` // as who asks counted those that match
+	AtLeast   bool       `msgpack:"l,omitempty"` // there are more
 }
 
 // ContinueDead goes on with a DeadAct.

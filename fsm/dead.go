@@ -17,7 +17,6 @@ import (
 const (
 	DeadRetention int64 = 30 * 24 * 3600 * 1000 // ms after the end, where --retention isn't longer
 	MaxDeadIDs          = 100                   // ids that one DeadLetters names
-	maxDeadActs         = 16                    // acts that go on at a time
 	maxDeadRows         = 10                    // rows that an act on one of them touches
 	maxDeadCount        = 100_000               // rows that CountDead looks at
 )
@@ -28,18 +27,6 @@ type DeadFilter struct {
 	Error string `msgpack:"e,omitempty"` // part of the error's text
 	From  int64  `msgpack:"f,omitempty"` // ended at or after, Unix ms
 	To    int64  `msgpack:"t,omitempty"` // ended before, Unix ms; 0: any time
-}
-
-// DeadAct is an act on many dead letters that goes on, entry by entry, until it
-// has come to their end. It is kept in state, so it outlives every leader.
-type DeadAct struct {
-	ID        job.ID     `msgpack:"i"`
-	Namespace string     `msgpack:"n"`
-	Replay    bool       `msgpack:"r,omitempty"` // else discard
-	Filter    DeadFilter `msgpack:"f"`           // To is at the latest when it began: what dies again is left alone
-	At        []byte     `msgpack:"a,omitempty"` // the last row that it looked at
-	Done      int        `msgpack:"d,omitempty"`
-	Refused   int        `msgpack:"x,omitempty"`
 }
 
 // deadFrom is when the retention of a dead letter begins; it outlives its key.
@@ -185,12 +172,6 @@ func deadKeys(r Reader, span keyRange, limit int) (keys []key) {
 	return keys
 }
 
-// ListDeadActs reads the acts that go on; there are few.
-func ListDeadActs(r Reader) []DeadAct {
-	acts, _, _ := listRows[DeadAct](r, key{tableDeadActs}, "", maxDeadActs)
-	return acts
-}
-
 // dead reads a dead letter.
 func (a *apply) dead(ref TaskRef) (*Task, *job.Error) {
 	t, ok := a.task(ref)
@@ -285,6 +266,9 @@ func (a *apply) deadLetters(c *DeadLetters) Result {
 		results := make([]*job.Error, len(c.IDs))
 		for i, id := range c.IDs {
 			t, err := a.dead(TaskRef{Namespace: c.Namespace, ID: id})
+			if err == nil && c.Before != 0 && t.Ended >= c.Before {
+				err = job.Conflict("task", "has failed since: it is looked at next time", id.String())
+			}
 			if err == nil {
 				err = a.actOnDead(t, c.Replay)
 			}
@@ -292,61 +276,5 @@ func (a *apply) deadLetters(c *DeadLetters) Result {
 		}
 		return Result{Attempts: results, Changed: slices.Contains(results, nil)}
 	}
-	act := DeadAct{ID: job.NewID(a.now, a.at.Index, a.next()), Namespace: c.Namespace, Replay: c.Replay, Filter: c.Filter}
-	if to := act.Filter.To; to == 0 || to > a.now+1 {
-		act.Filter.To = a.now + 1
-	}
-	if len(ListDeadActs(a.tx)) >= maxDeadActs {
-		return rejected(job.Conflict("dead-letters", strconv.Itoa(maxDeadActs)+" acts go on: wait for one to end", c.Namespace))
-	}
-	return a.goOn(&act)
-}
-
-// continueDead goes on with an act; the leader asks for it.
-func (a *apply) continueDead(c *ContinueDead) Result {
-	a.key = a.key.deadAct(c.ID)
-	act, ok := stored[DeadAct](a, a.key)
-	if !ok {
-		return rejected(job.NotFound("act", c.ID.String()))
-	}
-	return a.goOn(act)
-}
-
-// goOn does a part of an act. What is left is kept, and the leader goes on with it.
-func (a *apply) goOn(act *DeadAct) Result {
-	span, prefix := deadSpan(act.Namespace, &act.Filter)
-	if act.At != nil {
-		span.lo = append(act.At, 0)
-	}
-	keys := deadKeys(a.tx, span, maxFanOut)
-	budget := maxFanOut - 1
-	before, more := *act, len(keys) == maxFanOut
-	for _, k := range keys {
-		if budget < maxDeadRows {
-			more = true
-			break
-		}
-		act.At = k
-		t, err := a.dead(TaskRef{Namespace: act.Namespace, ID: job.ID(k[prefix+8:])})
-		if err != nil {
-			panic("fsm: the state is damaged: " + err.Error())
-		}
-		if !strings.Contains(t.Error, act.Filter.Error) {
-			continue
-		}
-		budget -= maxDeadRows
-		if a.actOnDead(t, act.Replay) != nil {
-			act.Refused++
-		} else {
-			act.Done++
-		}
-	}
-	a.key = a.key.deadAct(act.ID)
-	switch {
-	case more:
-		a.set(a.key, mustEncode(a.codec, act))
-	case before.At != nil:
-		a.delete(a.key)
-	}
-	return Result{Changed: more || act.Done > before.Done, Deleted: act.Done - before.Done, Refused: act.Refused - before.Refused, More: more}
+	return a.beginDead(c)
 }

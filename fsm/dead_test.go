@@ -70,6 +70,78 @@ func TestDeadActGoesOn(t *testing.T) {
 	}
 }
 
+// resultsOf applies an entry of commands.
+func resultsOf(t *testing.T, e *scriptEnv, commands ...Command) []Result {
+	t.Helper()
+	e.index++
+	return auditEntry(t, e.m, e.tx, e.index, e.now, commands...)
+}
+
+// An act tells how far it has come, also once it has ended or was cancelled.
+func TestDeadActTellsItsProgress(t *testing.T) {
+	e := newScriptEnv()
+	buryMany(e, 250)
+	begin := func(replay bool) DeadAct {
+		r := resultsOf(t, e, DeadLetters{Namespace: "default", Replay: replay, Matched: 250})
+		if !r[0].More || r[0].DeadAct == nil {
+			t.Fatalf("it does not go on: %+v", r[0])
+		}
+		act, ok := GetDeadAct(e.tx, "default", r[0].DeadAct.ID)
+		if !ok || act.Ended != 0 || act.Began != e.now || act.Left() != 250-int64(act.Done) || act.Done == 0 {
+			t.Fatalf("%+v", act)
+		}
+		return act
+	}
+	act := begin(true)
+	if _, ok := GetDeadAct(e.tx, "other", act.ID); ok {
+		t.Error("another namespace sees it")
+	}
+	r := resultsOf(t, e, CancelDeadAct{Namespace: "other", ID: act.ID}, CancelDeadAct{Namespace: "default", ID: act.ID})
+	if r[0].Err == nil || r[0].Err.Code != job.CodeNotFound || r[1].Err != nil || !r[1].DeadAct.Cancelled {
+		t.Errorf("cancelled: %+v", r)
+	}
+	left := CountDead(e.tx, "", "")
+	r = resultsOf(t, e, ContinueDead{ID: act.ID}, CancelDeadAct{Namespace: "default", ID: act.ID})
+	if r[0].Err == nil || r[1].Err == nil || r[1].Err.Code != job.CodeConflict || CountDead(e.tx, "", "") != left {
+		t.Errorf("a cancelled act goes on: %+v", r)
+	}
+	second := begin(false)
+	for len(ListDeadActs(e.tx)) > 0 {
+		e.apply([]Command{ContinueDead{ID: second.ID}})
+	}
+	acts := DeadActs(e.tx, "default")
+	if len(acts) != 2 || acts[0].ID != second.ID || acts[0].Ended == 0 || acts[0].Left() != 0 || acts[0].Done != int(left) || acts[1].Left() == 0 {
+		t.Errorf("%+v", acts)
+	}
+	// Of those that have ended the oldest go.
+	for range maxDeadActsEnded + 5 {
+		id := job.NewID(e.now, e.index, 7)
+		e.tx.Set(key{}.deadAct(id), mustEncode(newCodec(), &DeadAct{ID: id, Namespace: "default"}))
+		e.apply([]Command{CancelDeadAct{Namespace: "default", ID: id}})
+	}
+	if acts := DeadActs(e.tx, "default"); len(acts) != maxDeadActsEnded || acts[len(acts)-1].ID == act.ID {
+		t.Errorf("%d are kept", len(acts))
+	}
+	if broken := Check(e.tx, 10); broken != nil {
+		t.Error(broken)
+	}
+}
+
+// Who replays what failed before a time leaves alone what has failed since.
+func TestDeadLettersFromBefore(t *testing.T) {
+	e := newScriptEnv()
+	e.now += 1000
+	buryMany(e, 1)
+	page, _ := ListDead(e.tx, "default", DeadFilter{}, "", 1)
+	one := page.Tasks[0]
+	for _, before := range []int64{one.Ended, one.Ended + 1} {
+		r := resultsOf(t, e, DeadLetters{Namespace: "default", Replay: true, IDs: []job.ID{one.ID}, Before: before})
+		if done := r[0].Attempts[0] == nil; done != (one.Ended < before) {
+			t.Errorf("ended at %d, before %d: %v", one.Ended, before, r[0].Attempts[0])
+		}
+	}
+}
+
 func TestDeadLettersAreChecked(t *testing.T) {
 	e := newScriptEnv()
 	r := e.apply([]Command{DeadLetters{Namespace: "default", IDs: make([]job.ID, MaxDeadIDs+1)}, DeadLetters{Namespace: "-"}, ContinueDead{}})

@@ -369,6 +369,8 @@ func (a *apply) verb(c Command) Result {
 		return a.deadLetters(c)
 	case *ContinueDead:
 		return a.continueDead(c)
+	case *CancelDeadAct:
+		return a.cancelDeadAct(c)
 	case *PutSecret:
 		return a.putSecret(c)
 	case *DeleteSecret:

@@ -22,6 +22,7 @@ type Result struct {
 	Backfill *Backfill    `msgpack:"b,omitempty"` // PutBackfill, CancelBackfill
 	Sent     *SentEvent   `msgpack:"s,omitempty"` // SendEvent: Changed false where it had been sent before
 	Fire     *Fire        `msgpack:"f,omitempty"` // TriggerSchedule: what became of it
+	DeadAct  *DeadAct     `msgpack:"D,omitempty"` // DeadLetters by a filter, CancelDeadAct: the act after it
 	Done     *Done        `msgpack:"o,omitempty"` // RecordDone: Changed false where it had been recorded before
 }
 

@@ -166,6 +166,15 @@ const (
 	// tableBackfillAux: see backfillTime, backfillTask and backfillAge.
 	tableBackfillAux byte = 0x72
 
+	// tableListFetches: namespace, id → ListFetch. Exactly those that are owed.
+	tableListFetches byte = 0x7d
+	// tableListFetchDue: target, due (8, Unix ms), id, namespace → empty. One row for
+	// each of tableListFetches.
+	tableListFetchDue byte = 0x7e
+	// tableDeadActsEnded: end (8, Unix ms), id → DeadAct, of those that took more than
+	// one entry and have ended; the last maxDeadActsEnded.
+	tableDeadActsEnded byte = 0x7f
+
 	// tableAudit: id → Audit.
 	tableAudit byte = 0x70
 	// tableAuditBy: which index, namespace (empty: all), its key, id with all bits

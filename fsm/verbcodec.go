@@ -212,6 +212,9 @@ func (c *codec) appendResult(b []byte, res *Result) []byte {
 	if res.Backfill != nil {
 		w.tagged(c, 'b', res.Backfill)
 	}
+	if res.DeadAct != nil {
+		w.tagged(c, 'D', res.DeadAct)
+	}
 	if res.Done != nil {
 		w.tagged(c, 'o', res.Done)
 	}
@@ -276,6 +279,8 @@ func (r *rowReader) result(res *Result) {
 			r.tagged(&res.Sent)
 		case 'b':
 			r.tagged(&res.Backfill)
+		case 'D':
+			r.tagged(&res.DeadAct)
 		case 'o':
 			r.tagged(&res.Done)
 		default:

@@ -17,7 +17,7 @@ func newDeadLetter() *cobra.Command {
 		Example: `  axd deadletter list --job report
   axd deadletter replay --job report --dry-run`,
 	}
-	cmd.AddCommand(newDeadLetterList(), newDeadLetterShow(),
+	cmd.AddCommand(newDeadLetterList(), newDeadLetterShow(), newDeadLetterActs(),
 		newDeadLetterAct("replay", "Make dead letters run again", `Make dead letters run again: those named, or those that match.
 
 Each task becomes pending again with all its retries. Its attempts stay, and the
@@ -85,7 +85,7 @@ type deadAct = func(*client.Client, context.Context, client.DeadLetterRequest) (
 func newDeadLetterAct(verb, short, long string, act deadAct) *cobra.Command {
 	var c conn
 	var f client.DeadLetterFilter
-	var all, dry bool
+	var all, dry, wait bool
 	cmd := &cobra.Command{
 		Use: verb + " (ID... | --job JOB | --error TEXT | --from TIME | --to TIME | --all)", Short: short, Long: long,
 		Example: "  axd deadletter " + verb + " 01KBN0Y2M80000000000000007\n  axd deadletter " + verb + " --job report --dry-run",
@@ -94,6 +94,7 @@ func newDeadLetterAct(verb, short, long string, act deadAct) *cobra.Command {
 	deadFilterFlags(cmd, &f)
 	cmd.Flags().BoolVar(&all, "all", false, "all of the namespace")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count them")
+	cmd.Flags().BoolVar(&wait, "wait", false, "where they are too many for one step, wait until the last is done (default on a terminal)")
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		r := client.DeadLetterRequest{IDs: args, DryRun: dry}
 		filtered := f != client.DeadLetterFilter{}
@@ -112,6 +113,12 @@ func newDeadLetterAct(verb, short, long string, act deadAct) *cobra.Command {
 			}
 			return err
 		}
+		if !cmd.Flags().Changed("wait") {
+			wait = isTerminal(cmd.ErrOrStderr())
+		}
+		if wait && out.Act != "" {
+			return waitDeadAct(ctx, cl, cmd, c.output, out.Act)
+		}
 		return c.output.print(cmd.OutOrStdout(), out, func(t *table) { deadResult(t, out, dry) })
 	})
 }
@@ -128,7 +135,8 @@ func deadResult(t *table, out client.DeadLetterResult, dry bool) {
 	t.pair("Done", fmt.Sprint(out.Done))
 	t.pair("Refused", fmt.Sprint(out.Refused))
 	if out.GoesOn {
-		t.pair("Left", "the cluster goes on with the others; see 'axd deadletter list'")
+		t.pair("Left", "the cluster goes on with the others; see 'axd deadletter acts'")
+		t.pair("Act", out.Act)
 	}
 	for _, e := range out.Errors {
 		t.pair(e.ID, e.Error.Detail)

@@ -129,15 +129,19 @@ type progressLine struct {
 }
 
 func (p *progressLine) show(r client.Run) {
-	if !p.on {
-		return
-	}
 	text := fmt.Sprintf("%s: %s steps ended", runState(&r), progress(&r))
 	if n := r.Tasks[job.Pending.String()]; n > 0 {
 		text += fmt.Sprintf(", %d at work", n)
 	}
 	if n := r.Tasks[job.Failed.String()] + r.Tasks[job.TimedOut.String()]; n > 0 {
 		text += fmt.Sprintf(", %d failed", n)
+	}
+	p.say(text)
+}
+
+func (p *progressLine) say(text string) {
+	if !p.on {
+		return
 	}
 	pad := max(0, p.width-len(text))
 	p.width = len(text)
