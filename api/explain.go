@@ -41,6 +41,8 @@ type explaining struct {
 	kind   string     // of its executor
 	now    int64
 	found  []job.Reason
+	pause  *fsm.Pause // of its job
+	owes   bool       // its callback is owed, which only a leader sends
 }
 
 func (q *explaining) add(r job.Reason) { q.found = append(q.found, r) }
@@ -104,7 +106,7 @@ func (a *api) explainRecord(r *request, ref fsm.TaskRef, absent error) (*explain
 		*q = explaining{v: v, task: t, policy: t.Policy, now: a.backend.Now()}
 		if t.Job != "" {
 			if j, ok := fsm.GetJob(v, t.Namespace, t.Job); ok {
-				q.policy, q.kind = j.Spec.Policy.Merge(t.Policy), j.Spec.Kind()
+				q.policy, q.kind, q.pause = j.Spec.Policy.Merge(t.Policy), j.Spec.Kind(), j.Paused
 			}
 		} else if body, ok := fsm.BodyOf(v, &t); ok {
 			q.kind = body.Executor.Kind()

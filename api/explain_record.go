@@ -18,7 +18,12 @@ func explainTimes(q *explaining) {
 		q.limitRun(&r)
 		r.Next = "Follow its output: 'axd task logs $ID --follow'."
 		q.add(r)
-	case t.State != job.Pending || t.Due <= q.now:
+	case t.State != job.Pending:
+		return
+	}
+	q.paused()
+	switch {
+	case t.Due <= q.now:
 	case t.Retry:
 		q.add(job.Reason{
 			Code: job.ReasonRetrying, Until: t.Due, RetriesUsed: t.Retries, ExitCode: t.ExitCode,
@@ -33,6 +38,26 @@ func explainTimes(q *explaining) {
 			Next: "Wait, or move it: 'axd task reschedule $ID --delay 0s'.",
 		})
 	}
+}
+
+// paused tells of a task whose job is.
+func (q *explaining) paused() {
+	p := q.pause
+	if p == nil {
+		return
+	}
+	r := job.Reason{
+		Code: job.ReasonPaused, Since: p.At, Text: "Its job " + q.task.Job + " is paused",
+		Next: "Let its tasks go on: 'axd job resume " + q.task.Job + "'.",
+	}
+	if p.Actor != "" {
+		r.Text += " by " + p.Actor
+	}
+	if p.Reason != "" {
+		r.Text += ": " + p.Reason
+	}
+	r.Text += "."
+	q.add(r)
 }
 
 // explainWishes tells what was asked of a task and has not happened.

@@ -181,3 +181,36 @@ func TestExplainTimeouts(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+func TestExplainAPausedJob(t *testing.T) {
+	w := newWorld(t)
+	expect[client.Job](w, 201, "PUT", "/v1/jobs/j1", `{"handler":"h"}`)
+	due, later := w.submitted(`{"job":"j1"}`), w.submitted(`{"job":"j1","delay":"1h"}`)
+	r := newRequest("POST", "/v1/jobs/j1/pause", `{"reason":"the warehouse moves"}`)
+	r.Header.Set(client.ActorHeader, "ann")
+	paused := decoded[client.Job](t, 200, w.serve(r))
+	if p := paused.Paused; p == nil || p.Reason != "the warehouse moves" || p.Actor != "ann" || paused.Version != 1 {
+		t.Errorf("%+v", paused)
+	}
+	wantProblem(t, w.do("POST", "/v1/jobs/j1/pause", ""), 409, job.CodeConflict, "job")
+	wantProblem(t, w.do("POST", "/v1/jobs/j1/pause", `{"reason":"`+strings.Repeat("x", 2000)+`"}`), 413, job.CodeTooLarge, "reason")
+	wantProblem(t, w.do("POST", "/v1/jobs/none/pause", ""), 404, job.CodeNotFound, "job")
+	e := w.explain(due.ID)
+	if one := e.Reasons[0]; codesOf(e) != "paused" || one.Since == nil || !strings.Contains(one.Text, "paused by ann: the warehouse moves") ||
+		!strings.Contains(one.Next, "axd job resume j1") {
+		t.Errorf("%+v", e)
+	}
+	if e := w.explain(later.ID); codesOf(e) != "not_due paused" {
+		t.Errorf("%+v", e)
+	}
+	if j := expect[client.Job](w, 200, "PUT", "/v1/jobs/j1", `{"handler":"h2"}`); j.Version != 2 || j.Paused == nil {
+		t.Errorf("a new version: %+v", j)
+	}
+	if j := expect[client.Job](w, 200, "POST", "/v1/jobs/j1/resume", ""); j.Paused != nil {
+		t.Errorf("resumed: %+v", j)
+	}
+	if e := w.explain(due.ID); codesOf(e) != "" {
+		t.Errorf("%+v", e)
+	}
+	wantProblem(t, w.do("POST", "/v1/jobs/j1/resume", ""), 409, job.CodeConflict, "job")
+}

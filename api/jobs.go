@@ -31,10 +31,35 @@ func (a *api) putJob(r *request) error {
 	return write(r, status, out)
 }
 
-func (a *api) getJob(r *request) error {
+func (a *api) pauseJob(r *request) error {
+	reason, err := r.pauseReason()
+	if err != nil {
+		return err
+	}
+	name := r.name("name")
+	if _, err := a.propose(r.ctx, fsm.PauseJob{Namespace: r.namespace, Name: name, Reason: reason, Actor: actorOf(r.ctx)}); err != nil {
+		return err
+	}
+	return a.answerJob(r, a.fresh)
+}
+
+func (a *api) resumeJob(r *request) error {
+	if err := decode(r.body, &struct{}{}); err != nil {
+		return err
+	}
+	if _, err := a.propose(r.ctx, fsm.PauseJob{Namespace: r.namespace, Name: r.name("name"), Resume: true}); err != nil {
+		return err
+	}
+	return a.answerJob(r, a.fresh)
+}
+
+func (a *api) getJob(r *request) error { return a.answerJob(r, a.read) }
+
+// answerJob answers with a job and the number of its tasks.
+func (a *api) answerJob(r *request, read func(*request, func(fsm.Reader) error) error) error {
 	name := r.name("name")
 	var out client.Job
-	return a.answer(r, &out, func(v fsm.Reader) error {
+	err := read(r, func(v fsm.Reader) error {
 		j, ok := fsm.GetJob(v, r.namespace, name)
 		if !ok {
 			return job.NotFound("name", name)
@@ -45,6 +70,10 @@ func (a *api) getJob(r *request) error {
 		out.DeadLetters = &dead
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
 }
 
 func (a *api) listJobs(r *request) error {

@@ -122,6 +122,14 @@ func jobRoutes() []route {
 			method: del, path: "/v1/jobs/:name", handle: (*api).deleteJob, summary: "Delete a job that has no task left to run and that nothing names",
 			statuses: noContent,
 		},
+		{
+			method: post, path: "/v1/jobs/:name/pause", handle: (*api).pauseJob, answer: client.Job{}, statuses: ok,
+			summary: "Give none of a job's tasks to workers; what runs is left alone", body: client.PauseRequest{}, bodyOptional: true,
+		},
+		{
+			method: post, path: "/v1/jobs/:name/resume", handle: (*api).resumeJob, summary: "End a pause",
+			body: struct{}{}, bodyOptional: true, answer: client.Job{}, statuses: ok,
+		},
 	}
 }
 

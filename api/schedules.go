@@ -219,16 +219,25 @@ func (a *api) deleteSchedule(r *request) error {
 	return r.NoContent(http.StatusNoContent)
 }
 
-func (a *api) pauseSchedule(r *request) error {
+// pauseReason reads the body of a pause.
+func (r *request) pauseReason() (string, *job.Error) {
 	var in client.PauseRequest
 	if err := decode(r.body, &in); err != nil {
-		return err
+		return "", err
 	}
 	if len(in.Reason) > fsm.MaxErrorBytes {
-		return tooLarge("reason", "must be at most 1024 bytes", in.Reason)
+		return "", tooLarge("reason", "must be at most 1024 bytes", in.Reason)
+	}
+	return in.Reason, nil
+}
+
+func (a *api) pauseSchedule(r *request) error {
+	reason, err := r.pauseReason()
+	if err != nil {
+		return err
 	}
 	ref := r.scheduleRef()
-	if _, err := a.propose(r.ctx, fsm.PauseSchedule{Namespace: ref.Namespace, Name: ref.Name, Reason: in.Reason, Actor: actorOf(r.ctx)}); err != nil {
+	if _, err := a.propose(r.ctx, fsm.PauseSchedule{Namespace: ref.Namespace, Name: ref.Name, Reason: reason, Actor: actorOf(r.ctx)}); err != nil {
 		return err
 	}
 	return a.answerSchedule(r, a.fresh)

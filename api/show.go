@@ -176,10 +176,14 @@ func showOutput(b []byte) json.RawMessage {
 
 // showJob is a job's definition in its newest version.
 func showJob(j fsm.Job) client.Job {
-	return client.Job{
+	out := client.Job{
 		Namespace: j.Namespace, Name: j.Name, Spec: j.Spec, Version: j.Version,
 		CreatedAt: instant(j.Created), UpdatedAt: instant(j.Updated), FileSet: j.FileSet,
 	}
+	if p := j.Paused; p != nil {
+		out.Paused = &client.Pause{At: at(p.At), Reason: p.Reason, Actor: p.Actor}
+	}
+	return out
 }
 
 // The states of a worker.

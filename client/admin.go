@@ -39,6 +39,20 @@ func (c *Client) DeleteJob(ctx context.Context, name string) error {
 	return c.call(ctx, request{method: http.MethodDelete, path: jobPath(name)}, nil)
 }
 
+// PauseJob keeps a job's tasks from workers; what runs is left alone.
+func (c *Client) PauseJob(ctx context.Context, name, reason string) (Job, error) {
+	var out Job
+	err := c.call(ctx, request{method: http.MethodPost, path: jobPath(name) + "/pause", body: PauseRequest{reason}}, &out)
+	return out, err
+}
+
+// ResumeJob ends a job's pause.
+func (c *Client) ResumeJob(ctx context.Context, name string) (Job, error) {
+	var out Job
+	err := c.call(ctx, request{method: http.MethodPost, path: jobPath(name) + "/resume", body: struct{}{}}, &out)
+	return out, err
+}
+
 // Cluster describes servers, leadership and workers.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	var out Cluster

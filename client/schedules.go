@@ -92,7 +92,7 @@ type ScheduleList struct {
 	NextCursor string     `json:"next_cursor,omitempty"`
 }
 
-// PauseRequest pauses a schedule.
+// PauseRequest pauses a schedule or a job.
 type PauseRequest struct {
 	Reason string `json:"reason,omitempty"`
 }

@@ -188,6 +188,14 @@ type Job struct {
 	Tasks     map[string]int64 `json:"tasks,omitempty"`    // number by stored state; shown for one job
 	// DeadLetters is how many of its tasks wait for a replay or a discard; shown for one job.
 	DeadLetters *int64 `json:"dead_letters,omitempty"`
+	Paused      *Pause `json:"paused,omitempty"` // read-only; see PauseJob
+}
+
+// Pause tells who paused something, and why.
+type Pause struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+	Actor  string    `json:"actor,omitempty"`
 }
 
 // JobList is a page of jobs.

@@ -80,6 +80,8 @@ func (a *apply) assignable(item *AssignItem) (*Task, *Worker, *job.Error) {
 		return nil, nil, stale("task", "is "+t.State.String()+", not pending", item.Ref.ID.String())
 	case t.Version != item.Version:
 		return nil, nil, stale("version", "is not the task's version, "+strconv.FormatUint(t.Version, 10), strconv.FormatUint(item.Version, 10))
+	case a.isPaused(t):
+		return nil, nil, stale("job", "is paused", t.Job)
 	case t.IsBroadcast():
 		return nil, nil, stale("task", "is a broadcast, which no worker is given", item.Ref.ID.String())
 	case t.Bound() != "" && t.Bound() != item.Worker:

@@ -27,6 +27,7 @@ func (a *apply) putJob(c *PutJob) Result {
 	j := &Job{Namespace: c.Namespace, Name: c.Name, Version: 1, Spec: c.Spec, Created: a.now, Updated: a.now, FileSet: c.FileSet}
 	var was names
 	if old, ok := a.job(c.Namespace, c.Name); ok {
+		j.Paused = old.Paused
 		if c.FileSet == "" {
 			j.FileSet = old.FileSet
 		}

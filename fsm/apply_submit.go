@@ -76,7 +76,7 @@ func (a *apply) submitOne(namespace string, spec *job.TaskSpec, t *Task, w *Work
 	if t.Offer != "" || len(spec.Payload) > 0 {
 		a.putBody(t, &Body{Executor: spec.Executor, Payload: spec.Payload})
 	}
-	if w != nil && t.Due <= a.now && !t.Limited && !t.IsBroadcast() {
+	if w != nil && t.Due <= a.now && !t.Limited && !t.IsBroadcast() && !a.isPaused(t) {
 		a.give(nil, t, w)
 		return SubmitResult{ID: t.ID, Task: t}
 	}

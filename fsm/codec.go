@@ -132,6 +132,8 @@ func newCommand(code Code) Command {
 		return &PutJob{}
 	case CodeDeleteJob:
 		return &DeleteJob{}
+	case CodePauseJob:
+		return &PauseJob{}
 	case CodeSubmit:
 		return &Submit{}
 	case CodeTimeOut:

@@ -333,6 +333,8 @@ func (a *apply) verb(c Command) Result {
 		return a.putJob(c)
 	case *DeleteJob:
 		return a.deleteJob(c)
+	case *PauseJob:
+		return a.pauseJob(c)
 	case *Submit:
 		return a.submit(c, nil)
 	case *SubmitNow:

@@ -133,6 +133,7 @@ type Job struct {
 	Created   int64    `msgpack:"c"`
 	Updated   int64    `msgpack:"u"`
 	FileSet   string   `msgpack:"f,omitempty"` // whose files describe it; empty: no file does
+	Paused    *Pause   `msgpack:"p,omitempty"` // none of its tasks is given to a worker
 }
 
 // Worker is a worker as state knows it. Whether its session is up is the

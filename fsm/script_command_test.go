@@ -29,6 +29,8 @@ func (e *scriptEnv) command(verb string, f fields, input string) Command {
 		return quotaCommand(verb, f)
 	case "put-job":
 		return PutJob{Namespace: f.ns(), Name: f["name"], Spec: e.spec(f), FileSet: f["file-set"]}
+	case "pause-job", "resume-job":
+		return PauseJob{Namespace: f.ns(), Name: f["name"], Resume: verb == "resume-job", Reason: f["reason"], Actor: f["actor"]}
 	case "delete-job":
 		return DeleteJob{Namespace: f.ns(), Name: f["name"]}
 	case "submit":

@@ -27,6 +27,7 @@ const (
 	ReasonRunOwes       ReasonCode = "run_owes"       // its run is being made, or has yet to take in a change
 	ReasonNotNeeded     ReasonCode = "not_needed"     // it was skipped
 	ReasonUpstream      ReasonCode = "upstream"       // it can't run, since steps that it needs failed
+	ReasonPaused        ReasonCode = "paused"         // its job is
 	ReasonLowSuspended  ReasonCode = "low_suspended"  // low priority waits while the cluster is busy
 	ReasonSlotsReserved ReasonCode = "slots_reserved" // what is free is kept for high priority
 
@@ -68,7 +69,7 @@ const (
 var reasonOrder = []ReasonCode{
 	ReasonNoQuorum, ReasonNoLeader, ReasonLeaderSilent,
 	ReasonRunOwes, ReasonBlocked, ReasonRunFull, ReasonInParts, ReasonNoVerdict,
-	ReasonRestored, ReasonNotDue, ReasonRetrying, ReasonLowSuspended, ReasonBreakerOpen, ReasonLimitHeld, ReasonRateLimited,
+	ReasonRestored, ReasonNotDue, ReasonRetrying, ReasonPaused, ReasonLowSuspended, ReasonBreakerOpen, ReasonLimitHeld, ReasonRateLimited,
 	ReasonNoWorker, ReasonNoMatch, ReasonWorkersAway, ReasonSlotsReserved, ReasonNoSlot, ReasonQueued,
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,
 	ReasonArmed, ReasonNotStarted, ReasonRunning, ReasonMoveTooLate,

@@ -215,6 +215,28 @@ func (l *loop) onJobChanged(key jobKey) {
 	l.retryUnfit(func(k kind, _ job.Priority) bool { return k.job == key })
 	l.reshape(func(_ *queue, it *item) bool { return it.job == key })
 	l.forgetGroups(key)
+	l.revokePaused(key)
+}
+
+// revokePaused takes back what is armed of a job, where that is paused.
+func (l *loop) revokePaused(key jobKey) {
+	r, release := l.read()
+	defer release()
+	if j := l.job(r, key.namespace, key.name); j == nil || j.Paused == nil {
+		return
+	}
+	for _, w := range l.workers {
+		var armed []*active
+		for ref, a := range w.active {
+			if !a.armed || a.ref.Token.IsZero() {
+				continue
+			}
+			if t, ok := fsm.GetTask(r, ref); ok && jobOf(&t) == key {
+				armed = append(armed, a)
+			}
+		}
+		l.revoke(w, armed...)
+	}
 }
 
 // takeOut takes tasks out of their queues.

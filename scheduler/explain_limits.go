@@ -8,7 +8,7 @@ import (
 
 // explainLimits tells which limit keeps a due task back.
 func explainLimits(_ *loop, q *asked) {
-	g := q.shape.group
+	g := q.shape.group // of one that is paused nil
 	if g == nil || !q.due() {
 		return
 	}

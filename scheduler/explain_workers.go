@@ -178,7 +178,7 @@ func (l *loop) explainSlots(q *asked, fit []*workerState) {
 		slots += w.slots
 		free += max(w.free(), 0)
 	}
-	if free > 0 && len(q.found) > 0 {
+	if free > 0 && (len(q.found) > 0 || q.shape.paused) {
 		return // it is held back for another reason
 	}
 	ahead, more := l.ahead(q, fit)

@@ -17,6 +17,7 @@ type shape struct {
 	// Of a task that a breaker concerns which isn't closed; see loop.gated.
 	job    jobKey
 	target string
+	paused bool // its job is: no worker fits
 	// Of a task with a route: what it requires, each followed by a line feed, and how
 	// one is chosen. A sticky one goes to one worker; empty: none fits.
 	require  string
@@ -41,10 +42,23 @@ func (l *loop) shape(r fsm.Reader, t *fsm.Task) shape {
 	if t.Extra != nil || s.strategy == job.Broadcast {
 		s = l.ofBroadcast(s, t)
 	}
+	if l.isPaused(r, t) {
+		s.paused, s.job = true, jobOf(t) // its limits hold nothing up
+		return s
+	}
 	if !t.IsBroadcast() { // its parts are what is limited
 		s.group = l.group(r, t, &policy)
 	}
 	return l.gated(s, r, t, &executor)
+}
+
+// isPaused reports whether a task's job is paused.
+func (l *loop) isPaused(r fsm.Reader, t *fsm.Task) bool {
+	if t.Job == "" {
+		return false
+	}
+	j := l.job(r, t.Namespace, t.Job)
+	return j != nil && j.Paused != nil
 }
 
 func labelsKey(labels map[string]string) string {

@@ -99,7 +99,7 @@ func (l *loop) anyUsable() bool {
 
 // fits reports whether the worker may run tasks of a shape and priority.
 func (w *workerState) fits(s shape, n *needs, p job.Priority) bool {
-	if !w.offers[s.offer] || !w.priorities.has(p) || s.sticky && w.name != s.worker {
+	if s.paused || !w.offers[s.offer] || !w.priorities.has(p) || s.sticky && w.name != s.worker {
 		return false
 	}
 	for k, v := range n.selector {
@@ -245,7 +245,7 @@ func (l *loop) remind(r fsm.Reader, w *workerState, a *active) {
 	case !ok || t.Token != a.ref.Token:
 	case t.CancelRequested:
 		l.kill(w, a, KillCancelled)
-	case t.Wished() || a.armed && w.draining:
+	case t.Wished() || a.armed && (w.draining || l.isPaused(r, &t)):
 		l.revoke(w, a)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ func newJob() *cobra.Command {
 		Example: `  axd job put -f jobs.yaml
   axd job show report`,
 	}
-	cmd.AddCommand(newJobInit(), newJobPut(), newJobList(), newJobShow(),
+	cmd.AddCommand(newJobInit(), newJobPut(), newJobList(), newJobShow(), newJobPause(), newJobResume(),
 		newDelete("job", "report", "Delete a job that no unfinished task needs and nothing names", (*client.Client).DeleteJob))
 	return cmd
 }
@@ -171,6 +172,10 @@ func jobTable(t *table, j client.Job) {
 	t.pair("Callback", callbackOf(client.Task{CallbackURL: j.CallbackURL, CallbackJob: j.CallbackJob}))
 	t.pair("Callback secret", j.CallbackSecret)
 	t.pair("Callback on", strings.Join(j.CallbackOn, ", "))
+	if p := j.Paused; p != nil {
+		t.pair("Paused", exact(&p.At)+" by "+cmp.Or(p.Actor, "somebody"))
+		t.pair("Because", p.Reason)
+	}
 	t.pair("Created", exact(j.CreatedAt))
 	t.pair("Updated", exact(j.UpdatedAt))
 	t.pair("File set", j.FileSet)
