@@ -49,7 +49,7 @@ func (q *explaining) add(r job.Reason) { q.found = append(q.found, r) }
 
 // recordReasons find what a task's own record tells, each a group of reasons.
 // What is new adds itself here; the order is that of job.SortReasons.
-var recordReasons = []func(*explaining){explainStep, explainBroadcast, explainTimes, explainWishes, explainDeadline, explainEnd}
+var recordReasons = []func(*explaining){explainStep, explainBroadcast, explainTimes, explainWishes, explainDeadline, explainEnd, explainCallback}
 
 func (a *api) explainTask(r *request) error {
 	ref, wrong := r.taskRef()
@@ -70,6 +70,9 @@ func (a *api) explainTask(r *request) error {
 		}
 	}
 	out := client.Explanation{Stale: r.stale || absent != nil}
+	if absent != nil && (!q.task.State.Terminal() || q.owes) {
+		q.add(leaderReason(absent))
+	}
 	if !q.task.State.Terminal() {
 		if absent != nil {
 			q.add(leaderReason(absent))
@@ -146,11 +149,15 @@ func showReasons(found []job.Reason, id string) []client.Reason {
 		r := client.Reason{
 			Code: string(f.Code), Text: f.Text, Next: strings.ReplaceAll(f.Next, job.ReasonTask, id), Since: instant(f.Since), Until: instant(f.Until), Worker: f.Worker,
 			Workers: f.Workers, Slots: f.Slots, AheadAtLeast: f.AtLeast, Outcome: f.Outcome.String(),
-			ExitCode: f.ExitCode,
+			ExitCode: f.ExitCode, Callback: f.Callback, LastStatus: f.Status,
 		}
 		switch f.Code {
 		case job.ReasonNoSlot, job.ReasonQueued:
 			r.Ahead = new(f.Ahead)
+		case job.ReasonCallbackOwed:
+			r.Ahead, r.Tries = new(f.Ahead), new(f.Tries)
+		case job.ReasonCallbackDead:
+			r.Tries = new(f.Tries)
 		case job.ReasonRetriesSpent, job.ReasonRetrying, job.ReasonNotRetryable:
 			r.RetriesUsed = new(f.RetriesUsed)
 		}

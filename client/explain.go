@@ -40,6 +40,9 @@ type Reason struct {
 	Outcome      string  `json:"outcome,omitempty"` // of the attempt that decided
 	ExitCode     *int    `json:"exit_code,omitempty"`
 	RetriesUsed  *int    `json:"retries_used,omitempty"`
+	Callback     string  `json:"callback,omitempty"`    // its id
+	Tries        *int    `json:"tries,omitempty"`       // of the callback
+	LastStatus   int     `json:"last_status,omitempty"` // HTTP status that its target last answered
 }
 
 // Unmet is something that a task asks of workers, and how many lack it.

@@ -177,33 +177,38 @@ func TaskCallbacks(r Reader, ref TaskRef) []Callback {
 	return list
 }
 
-// CallbackTarget is a target that something is owed to.
-type CallbackTarget struct {
+// OwedTarget is a target that something is owed to.
+type OwedTarget struct {
 	Name string
 	Due  int64 // of the earliest
 }
 
 // CallbackTargets reads up to limit targets behind after that something is owed
 // to, by name. It jumps from one to the next, however much is owed to each.
-func CallbackTargets(r Reader, after string, limit int) []CallbackTarget {
-	var targets []CallbackTarget
-	lo := key{tableCallbackDue}
+func CallbackTargets(r Reader, after string, limit int) []OwedTarget {
+	return owedTargets(r, tableCallbackDue, after, limit)
+}
+
+// owedTargets reads the targets of a table whose keys begin with target and due.
+func owedTargets(r Reader, table byte, after string, limit int) []OwedTarget {
+	var targets []OwedTarget
+	lo := key{table}
 	if after != "" {
 		lo = prefixEnd(lo.name(after))
 	}
 	for len(targets) < limit {
-		var found CallbackTarget
+		var found OwedTarget
 		ok := false
-		r.Ascend(lo, tableEnd(tableCallbackDue), func(k, _ []byte) bool {
+		r.Ascend(lo, tableEnd(table), func(k, _ []byte) bool {
 			kr := readKey(k)
-			found, ok = CallbackTarget{Name: kr.name(), Due: kr.time()}, true
+			found, ok = OwedTarget{Name: kr.name(), Due: kr.time()}, true
 			return false
 		})
 		if !ok {
 			break
 		}
 		targets = append(targets, found)
-		lo = prefixEnd(key{tableCallbackDue}.name(found.Name))
+		lo = prefixEnd(key{table}.name(found.Name))
 	}
 	return targets
 }
@@ -212,8 +217,31 @@ func CallbackTargets(r Reader, after string, limit int) []CallbackTarget {
 // the earliest first. next is when the first one that it left out is due; 0: none
 // is left.
 func DueCallbacks(r Reader, target string, now int64, limit int) (list []Callback, next int64) {
-	var refs []CallbackRef
-	prefix := key{tableCallbackDue}.name(target)
+	refs, next := dueTo(r, tableCallbackDue, target, now, limit, (*keyReader).callbackRest)
+	for _, ref := range refs {
+		if c, ok := GetCallback(r, ref); ok {
+			list = append(list, c)
+		}
+	}
+	return list, next
+}
+
+// CallbacksBefore counts the callbacks owed to the same target that are due before
+// one, at most limit; more: there are others.
+func CallbacksBefore(r Reader, c *Callback, limit int) (n int, more bool) {
+	r.Ascend(key{tableCallbackDue}.name(c.Target()), key{}.callbackDue(c), func(_, _ []byte) bool {
+		more = n == limit
+		if !more {
+			n++
+		}
+		return !more
+	})
+	return n, more
+}
+
+// dueTo reads what a table as those of owedTargets names behind target and due.
+func dueTo[T any](r Reader, table byte, target string, now int64, limit int, rest func(*keyReader) T) (refs []T, next int64) {
+	prefix := key{table}.name(target)
 	r.Ascend(prefix, prefixEnd(prefix), func(k, _ []byte) bool {
 		kr := readKey(k)
 		kr.name()
@@ -222,15 +250,10 @@ func DueCallbacks(r Reader, target string, now int64, limit int) (list []Callbac
 			next = due
 			return false
 		}
-		refs = append(refs, kr.callbackRest())
+		refs = append(refs, rest(kr))
 		return true
 	})
-	for _, ref := range refs {
-		if c, ok := GetCallback(r, ref); ok {
-			list = append(list, c)
-		}
-	}
-	return list, next
+	return refs, next
 }
 
 // listKeys reads a page of the keys that begin with prefix.

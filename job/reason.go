@@ -61,6 +61,9 @@ const (
 	ReasonTotalTimeout ReasonCode = "total_timeout" // no time was left for another attempt
 	ReasonEnded        ReasonCode = "ended"         // in another way, as its state says
 
+	ReasonCallbackOwed ReasonCode = "callback_owed" // it has ended, and its callback has not been taken yet
+	ReasonCallbackDead ReasonCode = "callback_dead" // its callback was given up
+
 	ReasonDeadline ReasonCode = "deadline"  // it ends if it still waits then
 	ReasonDiskFull ReasonCode = "disk_full" // servers take nothing new
 )
@@ -74,6 +77,7 @@ var reasonOrder = []ReasonCode{
 	ReasonWorkerSuspect, ReasonWorkerRestarted, ReasonUnacknowledged, ReasonCancelRequested, ReasonMoveRequested,
 	ReasonArmed, ReasonNotStarted, ReasonRunning, ReasonMoveTooLate,
 	ReasonSucceeded, ReasonCancelled, ReasonRetriesSpent, ReasonNoRetries, ReasonNotRetryable, ReasonQueueTimeout, ReasonTotalTimeout, ReasonNotNeeded, ReasonUpstream, ReasonEnded,
+	ReasonCallbackOwed, ReasonCallbackDead,
 	ReasonDeadline, ReasonDiskFull,
 }
 
@@ -99,6 +103,10 @@ type Reason struct {
 	Outcome     Outcome `msgpack:"o,omitempty"` // of the attempt that decided
 	ExitCode    *int    `msgpack:"x,omitempty"`
 	RetriesUsed int     `msgpack:"r,omitempty"`
+
+	Callback string `msgpack:"C,omitempty"` // its id
+	Tries    int    `msgpack:"T,omitempty"` // of it
+	Status   int    `msgpack:"S,omitempty"` // HTTP status that its target last answered
 }
 
 // Unmet is something that a task asks of workers, and how many lack it.
