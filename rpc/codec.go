@@ -15,7 +15,7 @@ import (
 const (
 	refFields  = 4
 	headFields = 3
-	itemFields = 14
+	itemFields = 16
 	fromFields = 4
 	pairFields = 2
 )
@@ -244,6 +244,8 @@ func (w *writer) item(i *DispatchItem) {
 	}
 	w.bool(i.Continue)
 	w.int(int64(i.MaxRetries))
+	w.bool(i.Lesser)
+	w.int(int64(i.MostLesser))
 	w.origin(i.Origin)
 }
 
@@ -294,6 +296,8 @@ func (r *reader) item(i *DispatchItem) {
 	}
 	i.Continue = r.bool()
 	i.MaxRetries = int(r.int())
+	i.Lesser = r.bool()
+	i.MostLesser = int(r.int())
 	i.Origin = r.origin()
 }
 

@@ -17,7 +17,7 @@ func codecSamples() []any {
 		&Dispatch{Items: []DispatchItem{}},
 		&Dispatch{Term: 1 << 40, NowUS: -1, Items: []DispatchItem{{}, {
 			Ref: ref, Job: "j", JobVersion: 7, Executor: []byte("x"), Payload: []byte("p"), DueMS: 1 << 41, TimeoutMS: 1, EndByMS: 1 << 42, HeartbeatMS: 4, GraceMS: 2,
-			SuccessCodes: []int{0, -4, 1 << 20}, Continue: true, MaxRetries: 9,
+			SuccessCodes: []int{0, -4, 1 << 20}, Continue: true, MaxRetries: 9, Lesser: true, MostLesser: 5,
 			Origin: &Origin{Run: [16]byte{7}, Step: "s", Schedule: "n", NominalMS: 1 << 41},
 		}}},
 		&Finished{Results: []FinishedResult{}},

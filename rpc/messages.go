@@ -117,6 +117,8 @@ type DispatchItem struct {
 	SuccessCodes []int
 	Continue     bool // on_disconnect: continue
 	MaxRetries   int
+	Lesser       bool    // of less than high priority
+	MostLesser   int     // attempts like it that may hold slots with it, so that the others stay free for high; 0: no limit
 	Origin       *Origin // nil: somebody submitted it
 }
 

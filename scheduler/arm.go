@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"container/heap"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/axd-project/axd/fsm"
@@ -46,6 +48,7 @@ func (l *loop) arm(now int64) (more bool) {
 	if l.upcoming.len() == 0 || l.arming >= maxArming {
 		return false // the next result makes the loop try again
 	}
+	l.keepSlots()
 	var items []fsm.AssignItem
 	for _, p := range job.Priorities {
 		if p == job.Low && l.lowSuspended.Load() {
@@ -96,7 +99,7 @@ func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.Assig
 	fresh := l.cfg.Mono() - armFresh
 	var candidates workerHeap
 	for _, w := range l.workers {
-		if w.present() && w.armRoom() > w.armBound()/fraction && w.fits(q.shape, needs, q.priority) && l.gates[workerGate(w.name)] == nil &&
+		if w.present() && w.armRoom(q.priority) > w.armBound(q.priority)/fraction && w.fits(q.shape, needs, q.priority) && l.gates[workerGate(w.name)] == nil &&
 			l.leases.renewedSince(boot{w.name, w.boot}, fresh) {
 			candidates = append(candidates, w)
 		}
@@ -109,7 +112,7 @@ func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.Assig
 		it.assigning = true
 		w.reserveArmed(it)
 		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
-		if w.armRoom() > 0 {
+		if w.armRoom(q.priority) > 0 {
 			heap.Fix(&candidates, i)
 		} else {
 			heap.Remove(&candidates, i)
@@ -119,17 +122,81 @@ func (l *loop) armQueue(q *queue, items []fsm.AssignItem, now int64) []fsm.Assig
 }
 
 // armBound is how many attempts may be armed at the worker: as many as it has
-// free slots, and twice what it lately ended within a horizon, so that the bound
-// grows with its pace. That much less as its give-backs have cast doubt on it.
-func (w *workerState) armBound() int {
-	return min(max(w.free(), 0)+(2*w.pace.sum)>>w.doubt, maxArmed)
+// free slots for them, and twice what it lately ended within a horizon, so that the
+// bound grows with its pace. That much less as its give-backs have cast doubt on it.
+func (w *workerState) armBound(p job.Priority) int {
+	free := w.free()
+	if p != job.High {
+		free = min(free, w.slots-w.kept-w.lesser-w.promisedLesser)
+	}
+	return min(max(free, 0)+(2*w.pace.sum)>>w.doubt, maxArmed)
 }
 
-func (w *workerState) armRoom() int {
-	if w.distrusted {
+func (w *workerState) armRoom(p job.Priority) int {
+	if w.distrusted || p != job.High && (w.crowded || w.kept >= w.slots) {
 		return 0
 	}
-	return w.armBound() - w.armed
+	return w.armBound(p) - w.armed
+}
+
+// keepSlots divides the slots that are kept for high priority among the workers, so
+// that each can keep its part from what is armed there and starts by itself: first
+// those that take nothing else, then by their slots. Where a worker has given some of
+// its part away, others keep as many more.
+func (l *loop) keepSlots() {
+	if l.recount {
+		l.recount = false
+		l.orderKeepers()
+	}
+	before, given, lent := 0, 0, 0
+	for _, w := range l.keepers { // each keeps what falls to it and those before it, less what those do
+		before += w.slots
+		w.kept = l.toKeep*before/l.mixed - given
+		given += w.kept
+		lent += max(w.lesser+w.promisedLesser+w.kept-w.slots, 0)
+	}
+	for _, w := range l.keepers {
+		more := min(max(w.slots-w.kept-w.lesser-w.promisedLesser, 0), lent)
+		w.kept += more
+		lent -= more
+	}
+}
+
+// orderKeepers finds the workers that keep slots, and how many all of them do.
+func (l *loop) orderKeepers() {
+	slots := 0
+	l.keepers, l.mixed, l.toKeep = nil, 0, 0
+	for _, w := range l.workers {
+		w.kept = 0
+		switch {
+		case !w.present():
+			continue
+		case w.priorities.onlyHigh():
+			l.toKeep -= w.slots
+		case w.priorities.has(job.High):
+			l.mixed += w.slots
+			l.keepers = append(l.keepers, w)
+		}
+		slots += w.slots
+	}
+	l.toKeep = min(l.toKeep+l.reserved(slots), l.mixed)
+	if l.toKeep <= 0 {
+		l.keepers = nil
+	}
+	slices.SortFunc(l.keepers, func(a, b *workerState) int { return strings.Compare(a.name, b.name) })
+}
+
+// lends reports whether attempts of a priority may take slots that their worker keeps,
+// where others have some to spare: as long as none is armed, which will take its own.
+func (l *loop) lends(p job.Priority) bool {
+	if p != job.High {
+		for _, w := range l.workers {
+			if w.armedLesser > 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // refused notes that a worker gave an attempt back, mostly since no slot was free.
@@ -167,7 +234,7 @@ func (l *loop) reported(w *workerState, free int) {
 	if !w.distrusted && w.doubt > 0 {
 		w.doubt--
 	}
-	w.distrusted = false
+	w.distrusted, w.crowded = false, false
 	gap := max(w.unused()-free, 0)
 	lasting := min(gap, w.gap)
 	w.gap = gap
@@ -184,6 +251,9 @@ func (w *workerState) reserveArmed(it *item) {
 func (w *workerState) setArmed(a *active) {
 	a.armed = true
 	w.armed++
+	if a.priority != job.High {
+		w.armedLesser++
+	}
 	w.count(a, true)
 	heap.Push(&w.soon, a)
 }
@@ -192,9 +262,18 @@ func (w *workerState) setArmed(a *active) {
 func (w *workerState) drop(a *active) {
 	delete(w.active, a.ref.Ref)
 	w.count(a, false)
-	if a.armed {
-		a.armed = false
-		w.armed--
+	w.disarm(a)
+}
+
+// disarm notes that an attempt is armed no more.
+func (w *workerState) disarm(a *active) {
+	if !a.armed {
+		return
+	}
+	a.armed = false
+	w.armed--
+	if a.priority != job.High {
+		w.armedLesser--
 	}
 }
 
@@ -205,8 +284,7 @@ func (w *workerState) comeDue(now int64) {
 		if !a.armed { // ended, or filed anew
 			continue
 		}
-		a.armed = false
-		w.armed--
+		w.disarm(a)
 		w.count(a, true)
 		if w.room > 0 {
 			w.room--

@@ -85,6 +85,7 @@ func TestTasksStartOnTimeWhileThereIsNoLeader(t *testing.T) {
 func TestAWorkerKilledWithArmedTasksDelaysThemByItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
+		c.set(job.Settings{HighSlots: new(0)})
 		w := c.worker("w1", 100, 0)
 		w.mustConnect()
 		refs := c.submit(spread(100, time.Second, 2*time.Second)...)
@@ -207,6 +208,7 @@ func TestAWishToMoveOutlastsTheSession(t *testing.T) {
 func TestADrainedWorkerGivesBackWhatIsArmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
+		c.set(job.Settings{HighSlots: new(0)})
 		w := c.worker("w1", 10, time.Millisecond)
 		w.mustConnect()
 		refs := c.submit(spread(10, 2*time.Second, 500*time.Millisecond)...)
@@ -282,6 +284,7 @@ func TestUrgentWorkPassesArmedTasks(t *testing.T) {
 func TestNoMoreIsArmedThanCanStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
+		c.set(job.Settings{HighSlots: new(0)})
 		a, b := c.worker("a", 2, 10*time.Minute), c.worker("b", 6, 10*time.Minute)
 		a.mustConnect()
 		b.mustConnect()
@@ -388,6 +391,76 @@ func TestAnAssignThatTheSessionKnowsIsNotSentAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		if seen := w.seen(); len(seen) != 1 || seen[0].again {
 			t.Errorf("the attempt was sent as %v, want once", seen)
+		}
+	})
+}
+
+// Armed tasks of normal priority leave the slots free that are kept for high, however
+// many come due at once and whatever the worker's pace before: what is urgent finds
+// one at once.
+func TestArmedTasksLeaveWhatIsKeptForHigh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		a, b := c.worker("a", 7, 10*time.Millisecond), c.worker("b", 3, 10*time.Millisecond)
+		a.mustConnect()
+		b.mustConnect()
+		for range 200 { // short ones: the workers are known to be quick
+			c.submitNow(handler(0))
+			time.Sleep(10 * time.Millisecond)
+		}
+		a.takes, b.takes = 0, 0 // from now on they take for ever
+		c.submit(spread(40, 2*time.Second, 100*time.Millisecond)...)
+		time.Sleep(3 * time.Second)
+		busy := func() int { return a.slots + b.slots - a.free() - b.free() }
+		if n := busy(); n != 8 {
+			t.Errorf("%d slots are taken by normal tasks, want 8 of 10", n)
+		}
+		for _, ref := range c.submitNow(of(job.High, 0), of(job.High, 0)) {
+			time.Sleep(50 * time.Millisecond)
+			if at := max(a.startOf(ref), b.startOf(ref)); at < 0 || at > 20*time.Millisecond {
+				t.Errorf("a high one started after %s", at)
+			}
+		}
+		if a.kept+b.kept == 0 {
+			t.Error("no worker had to keep a slot free: the test shows nothing")
+		}
+		c.check()
+	})
+}
+
+// The kept slots are divided so that their parts are all of them: first those of
+// workers that take nothing else.
+func TestKeptSlotsAreDivided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, one := range []struct {
+			slots []int
+			high  int // slots of one more worker, for high alone
+			share int
+			want  []int
+		}{
+			{[]int{4, 4, 4, 4, 4}, 0, 20, []int{0, 1, 1, 1, 1}}, {[]int{10}, 0, 20, []int{2}}, {[]int{7, 3}, 0, 20, []int{1, 1}},
+			{[]int{40}, 10, 20, []int{0}}, {[]int{40, 40}, 10, 20, []int{4, 4}}, {[]int{1, 9}, 0, 90, []int{0, 9}}, {[]int{3}, 0, 20, []int{0}},
+		} {
+			l := &loop{workers: map[string]*workerState{}, settings: job.Settings{HighSlots: &one.share}}
+			add := func(name string, slots int, s prioritySet) *workerState {
+				w := &workerState{name: name, slots: slots, session: &link{}, priorities: s}
+				l.workers[name] = w
+				return w
+			}
+			if one.high > 0 {
+				add("high", one.high, setOf([]job.Priority{job.High}))
+			}
+			var all []*workerState
+			for i, n := range one.slots {
+				all = append(all, add(string(rune('a'+i)), n, 0))
+			}
+			l.recount = true
+			l.keepSlots()
+			for i, w := range all {
+				if w.kept != one.want[i] {
+					t.Errorf("%+v: %s keeps %d, want %d", one, w.name, w.kept, one.want[i])
+				}
+			}
 		}
 	})
 }

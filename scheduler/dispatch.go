@@ -77,6 +77,9 @@ func (l *loop) send(w *workerState, items []Dispatch) {
 	for i := range items {
 		if a := w.active[items[i].Task.Ref()]; a != nil {
 			a.sent = mono
+			if w.kept > 0 && a.priority != job.High && (a.armed || w.armedLesser > 0) { // else an armed one may take its slot meanwhile
+				items[i].MostLesser = w.slots - w.kept
+			}
 		}
 	}
 	if len(w.outbox) == 0 {

@@ -40,7 +40,7 @@ func (l *loop) onEvent(e *fsm.Event) {
 		r, release := l.read()
 		l.readSettings(r)
 		release()
-		l.dirty = true
+		l.dirty, l.recount = true, true
 	case fsm.EventBroadcast:
 		l.onBroadcast(e.Task)
 	case fsm.EventStepWanted:
@@ -158,6 +158,10 @@ func (l *loop) ended(w *workerState, a *active, o job.Outcome) {
 	held := !a.armed
 	w.drop(a)
 	switch {
+	case o == job.OutcomeRefused && !a.revoked && w.kept > 0 && w.gaveFree > 0 && a.priority != job.High:
+		w.crowded = true // its free slots are kept for others, who find them all the same
+		w.doubt = min(w.doubt+1, maxDoubt)
+		return
 	case o == job.OutcomeRefused && !a.revoked:
 		l.refused(w)
 		return
@@ -205,7 +209,7 @@ func (l *loop) onWorkerChanged(name string) {
 	}
 	w.take(&rec)
 	l.retryFitting()
-	l.dirty = true
+	l.dirty, l.recount = true, true
 }
 
 // onJobChanged forgets what was computed from a definition: the cached job, and

@@ -20,11 +20,29 @@ func explainPriority(l *loop, q *asked) {
 			Next: "Wait until slots are free, or raise it: 'axd task reschedule $ID --priority normal'.",
 		})
 	}
-	if l.lesserRoom() <= 0 && l.anyUsable() {
+	if l.anyUsable() && (l.lesserRoom() <= 0 || l.keptFrom(q)) {
 		q.add(job.Reason{
 			Code: job.ReasonSlotsReserved,
 			Text: fmt.Sprintf("The slots that are free are kept for high priority: %d %% of all.", l.settings.HighSlotsOrDefault()),
 			Next: "Wait, start more workers, or change the share: 'axd cluster set --high-slots'.",
 		})
 	}
+}
+
+// keptFrom reports whether workers that match have free slots, and keep all of them.
+func (l *loop) keptFrom(q *asked) bool {
+	p := q.task.Policy.Priority
+	if l.lends(p) {
+		return false
+	}
+	usable := 0
+	for _, w := range l.matching(q.shape, p).fit {
+		if w.usable() {
+			usable++
+			if w.shares(p) {
+				return false
+			}
+		}
+	}
+	return usable > 0
 }

@@ -1,5 +1,7 @@
 package scheduler
 
+import "github.com/axd-project/axd/fsm"
+
 // Revoke implements Session.
 func (k *link) Revoke(attempts []Held) {
 	m := k.m
@@ -13,4 +15,22 @@ func (k *link) Revoke(attempts []Held) {
 			go m.giveBack(h.AttemptRef, "revoked")
 		}
 	}
+}
+
+// lesserNow counts those of less than high priority that hold slots. The lock is held.
+func (m *model) lesserNow() (n int) {
+	for ref := range m.held {
+		if m.armed[ref] == nil && m.lesser[ref] {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse gives back what finds no slot. The lock is held.
+func (m *model) refuse(ref fsm.AttemptRef) {
+	delete(m.held, ref)
+	m.past[ref] = true
+	m.noSlot++
+	go m.giveBack(ref, "no free slot")
 }

@@ -219,6 +219,7 @@ type start struct {
 	boot  string
 	again bool // the worker held it already
 
+	most    int          // see Dispatch.MostLesser
 	version uint64       // of the job
 	timeout job.Duration // of its policy
 }
@@ -244,16 +245,19 @@ type model struct {
 	starts []start
 	kills  map[fsm.AttemptRef]KillReason
 	link   *link
-	hung   bool // it does nothing, though its connection is there
-	deaf   bool // what it is sent is lost on the way
-	noSlot int  // armed attempts given back since no slot was free
-	other  int  // slots that the leader knows nothing of what fills them
+	hung   bool                    // it does nothing, though its connection is there
+	deaf   bool                    // what it is sent is lost on the way
+	lesser map[fsm.AttemptRef]bool // of less than high priority
+	noSlot int                     // armed attempts given back since no slot was free
+	kept   int                     // of noSlot: some was, for others
+	other  int                     // slots that the leader knows nothing of what fills them
 }
 
 func (c *cluster) worker(name string, slots int, takes time.Duration) *model {
 	m := &model{
 		c: c, name: name, boot: "b1", slots: slots, takes: takes,
 		held: map[fsm.AttemptRef]uint32{}, armed: map[fsm.AttemptRef]*time.Timer{}, past: map[fsm.AttemptRef]bool{}, kills: map[fsm.AttemptRef]KillReason{},
+		lesser: map[fsm.AttemptRef]bool{},
 	}
 	c.t.Cleanup(m.disconnect)
 	return m
@@ -404,7 +408,8 @@ func (k *link) Dispatch(_ uint64, items []Dispatch) {
 			continue
 		}
 		_, again := m.held[ref]
-		s := start{ref: ref, due: d.Task.Due, boot: m.boot, again: again,
+		m.lesser[ref] = d.Task.Policy.Priority != job.High
+		s := start{ref: ref, due: d.Task.Due, boot: m.boot, again: again, most: d.MostLesser,
 			version: d.JobVersion, timeout: d.Policy.TimeoutOrDefault()}
 		m.held[ref] = d.Task.Attempt
 		wait := time.Until(time.UnixMilli(s.due))
@@ -412,6 +417,9 @@ func (k *link) Dispatch(_ uint64, items []Dispatch) {
 		case wait <= 0 && time.Now().After(m.lease):
 			delete(m.held, ref) // it is sent again
 		case wait <= 0 && !again && len(m.held)-len(m.armed)+m.other > m.slots:
+			m.refuse(ref)
+		case wait <= 0 && !again && s.most > 0 && m.lesserNow() > s.most:
+			m.kept++
 			m.refuse(ref)
 		case wait <= 0:
 			m.start(s)
@@ -434,17 +442,12 @@ func (m *model) due(s start) {
 		delete(m.held, s.ref)
 	case len(m.held)-len(m.armed)+m.other > m.slots:
 		m.refuse(s.ref)
+	case s.most > 0 && m.lesserNow() > s.most:
+		m.kept++
+		m.refuse(s.ref)
 	default:
 		m.start(s)
 	}
-}
-
-// refuse gives back what finds no slot. The lock is held.
-func (m *model) refuse(ref fsm.AttemptRef) {
-	delete(m.held, ref)
-	m.past[ref] = true
-	m.noSlot++
-	go m.giveBack(ref, "no free slot")
 }
 
 // start runs an attempt, which must be valid and due. The lock is held.

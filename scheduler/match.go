@@ -69,7 +69,7 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64)
 		return items, true
 	}
 	candidates, strict := l.candidates(q.shape, q.priority, false)
-	first := level(q.priority, q.items[0].due, now)
+	first, lends := level(q.priority, q.items[0].due, now), l.lends(q.priority)
 	for ; len(candidates) > 0 && q.Len() > 0 && room > 0 && level(q.priority, q.items[0].due, now) == first; room-- {
 		if g != nil && !g.mayBegin(now) {
 			l.park(q, now)
@@ -89,7 +89,7 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64)
 		w.reserve(it)
 		l.through(w, q.shape, it.ref)
 		items = append(items, fsm.AssignItem{Ref: it.ref, Version: it.version, Worker: w.name, Boot: w.boot})
-		if w.usable() && !(strict && l.bars(w, q.shape, false)) {
+		if w.usable() && (lends || w.shares(q.priority)) && !(strict && l.bars(w, q.shape, false)) {
 			heap.Fix(&candidates, i)
 		} else {
 			heap.Remove(&candidates, i)
@@ -103,9 +103,9 @@ func (l *loop) matchQueue(q *queue, items []fsm.AssignItem, room int, now int64)
 // only a probe may go to is none.
 func (l *loop) candidates(s shape, p job.Priority, sure bool) (candidates workerHeap, strict bool) {
 	strict = len(l.gates) > 0 && !l.barsAll(s, p)
-	needs := l.needs(s)
+	needs, lends := l.needs(s), l.lends(p)
 	for _, w := range l.workers {
-		if w.usable() && w.fits(s, needs, p) && !(strict && l.bars(w, s, sure)) {
+		if w.usable() && (lends || w.shares(p)) && w.fits(s, needs, p) && !(strict && l.bars(w, s, sure)) {
 			candidates = append(candidates, w)
 		}
 	}

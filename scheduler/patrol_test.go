@@ -121,6 +121,7 @@ func TestPatrolEndsWhatIsNotValid(t *testing.T) {
 func TestPatrolLeavesWhatAgrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
+		c.set(job.Settings{HighSlots: new(0)})
 		w := c.worker("w1", 100, 0)
 		w.mustConnect()
 		for range 80 {

@@ -112,7 +112,7 @@ func (l *loop) wantedShape(w *Wanted) (shape, job.Priority, bool) {
 		r, release := l.read()
 		j := l.job(r, w.Namespace, w.Job)
 		release()
-		if j == nil {
+		if j == nil || j.Paused != nil {
 			return shape{}, 0, false
 		}
 		policy, offer = j.Spec.Policy.Merge(policy), j.Spec.Executor.Offer()
@@ -137,7 +137,7 @@ func (l *loop) placeAll(p *Placement, s shape, priority job.Priority, tasks []in
 		return
 	}
 	candidates, _ := l.candidates(s, priority, true)
-	lesser := len(tasks)
+	lesser, lends := len(tasks), l.lends(priority)
 	if priority != job.High {
 		lesser = l.lesserRoom()
 	}
@@ -155,7 +155,7 @@ func (l *loop) placeAll(p *Placement, s shape, priority job.Priority, tasks []in
 			w.room--
 		}
 		p.put(i, w, priority)
-		if w.usable() {
+		if w.usable() && (lends || w.shares(priority)) {
 			heap.Fix(&candidates, 0)
 		} else {
 			heap.Pop(&candidates)

@@ -190,8 +190,12 @@ type loop struct {
 	settings  job.Settings
 	busySince int64 // by Config.Now; 0: it isn't
 
-	assigning  int           // assign proposals of due tasks in flight
-	arming     int           // assign proposals of armed tasks in flight
+	assigning  int  // assign proposals of due tasks in flight
+	arming     int  // assign proposals of armed tasks in flight
+	recount    bool // who keeps slots may have changed, see keepSlots
+	keepers    []*workerState
+	toKeep     int           // slots that they keep
+	mixed      int           // slots that they have
 	dirty      bool          // something changed that may let a task be assigned
 	nextMatch  time.Duration // not before: the last assign could not be proposed
 	restored   time.Duration // until then old leases may run, see awaitOldLeases
@@ -226,7 +230,7 @@ func (l *loop) recover() {
 	l.jobs = map[jobKey]*fsm.Job{}
 	l.known, l.robin, l.sticking = map[string]*needs{}, map[shape]string{}, false
 	l.rng = rand.New(rand.NewPCG(l.term, uint64(now))) //nolint:gosec // it spreads load
-	l.dirty = true
+	l.dirty, l.recount = true, true
 	l.deadlinesFrom = 0
 	l.runs = newRunMemory()
 
@@ -349,7 +353,7 @@ func (l *loop) keepHouse(now int64, mono time.Duration) {
 	for _, w := range l.workers {
 		w.pace.turn()
 	}
-	l.dirty = l.dirty || l.upcoming.len() > 0
+	l.dirty, l.recount = l.dirty || l.upcoming.len() > 0, true
 	l.nextHouse = mono + houseInterval
 	if at, ok := l.leases.soonest(l.suspectAfter(), mono); ok {
 		l.nextHouse = min(l.nextHouse, at+time.Millisecond)

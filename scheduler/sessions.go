@@ -40,6 +40,9 @@ type Dispatch struct {
 	JobVersion uint64
 	Schedule   string // that fired the task, or its run
 	Nominal    int64  // that this was planned for, Unix ms; 0: none
+	// MostLesser is how many attempts of less than high priority may hold slots of the
+	// worker with this one, where it or others of them are armed; 0: no limit.
+	MostLesser int
 }
 
 // Hello is what a worker says of itself when its session begins.
@@ -145,7 +148,7 @@ func (l *loop) attached(session Session, h Hello, res fsm.Result, err error, rep
 	}
 	l.settle(r, w, h.Held)
 	l.retryFitting()
-	l.dirty = true
+	l.dirty, l.recount = true, true
 	reply(l.term, nil)
 }
 
@@ -269,6 +272,7 @@ func (s *Scheduler) Room(worker string, free int) {
 	s.inbox.put(func(l *loop) {
 		if w := l.workers[worker]; w != nil {
 			w.comeDue(l.cfg.Now())
+			w.gaveFree = free
 			l.trustRoom(w, free)
 		}
 	})

@@ -33,6 +33,8 @@ func setOf(priorities []job.Priority) (s prioritySet) {
 	return s
 }
 
+func (s prioritySet) onlyHigh() bool { return s == 1<<job.High }
+
 func (s prioritySet) has(p job.Priority) bool { return s == 0 || s&(1<<p) != 0 }
 
 // urgency orders queues by what their first task has risen to, then by whose turn it

@@ -33,11 +33,15 @@ type workerState struct {
 	promisedLesser int           // of promised: for less than high priority
 	promised       int           // slots held for submits on their way, see Place
 	armed          int           // of active: not yet due, so that they hold no slot
+	armedLesser    int           // of armed: of less than high priority
 	soon           armedHeap     // the armed ones, and some that no longer are
 	pace           pace          // of attempts that ended
 	doubt          int           // how often the pace is halved for what may be armed
 	doubtful       time.Duration // until when room holds whatever else is known, by Mono; 0: it isn't limited
 	distrusted     bool          // nothing is armed until it reports again
+	kept           int           // slots of it that armed attempts of less than high priority leave free; see keepSlots
+	crowded        bool          // none of those is armed until it reports again
+	gaveFree       int           // slots that were free when it gave something back last
 	gap            int           // between the free slots that it reported last and those that should have been
 }
 
@@ -87,6 +91,12 @@ func (w *workerState) present() bool {
 }
 
 func (w *workerState) usable() bool { return w.present() && w.free() > 0 }
+
+// shares reports whether an attempt of a priority may take a slot without those that
+// the worker keeps.
+func (w *workerState) shares(p job.Priority) bool {
+	return p == job.High || w.lesser+w.promisedLesser < w.slots-w.kept
+}
 
 func (l *loop) anyUsable() bool {
 	for _, w := range l.workers {
@@ -155,7 +165,7 @@ func (w *workerState) clear() {
 	}
 	clear(w.active)
 	clear(w.earlier)
-	w.armed, w.soon = 0, nil
+	w.armed, w.armedLesser, w.soon = 0, 0, nil
 }
 
 func (w *workerState) take(rec *fsm.Worker) {

@@ -144,6 +144,8 @@ func dispatchItem(d *scheduler.Dispatch, executor []byte) rpc.DispatchItem {
 		SuccessCodes: d.Policy.SuccessCodes,
 		Continue:     d.Policy.OnDisconnect == job.DisconnectContinue,
 		MaxRetries:   d.Policy.RetryOrDefault().Max(),
+		Lesser:       t.Policy.Priority != job.High,
+		MostLesser:   d.MostLesser,
 		Origin:       origin,
 	}
 }

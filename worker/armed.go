@@ -88,7 +88,7 @@ func (t *table) takeDue(clock *clusterClock, local time.Duration) (start, full [
 		if a == nil {
 			return start, full
 		}
-		if t.free() == 0 {
+		if !t.mayHold(a) {
 			full = append(full, a)
 			continue
 		}

@@ -330,3 +330,43 @@ func TestKernelAlarm(t *testing.T) {
 	}
 	a.set(boottime()) // does no harm
 }
+
+// What is armed leaves slots free that are kept for high priority, which finds them.
+func TestArmedAttemptsLeaveKeptSlotsFree(t *testing.T) {
+	tb := newTable(3)
+	attemptOfTask := func(n int, lesser bool) *attempt {
+		a := &attempt{item: rpc.DispatchItem{Ref: refOf(n)}}
+		if a.item.Lesser = lesser; lesser {
+			a.item.MostLesser = 2
+		}
+		return a
+	}
+	for n := range 4 {
+		if v, _ := tb.accept(attemptOfTask(n+1, n < 3), true); v != verdictArmed {
+			t.Fatalf("verdict %d", v)
+		}
+	}
+	start, full := tb.takeDue(new(clusterClock), 0)
+	if len(start) != 3 || len(full) != 1 || !full[0].item.Lesser {
+		t.Fatalf("%d start, %d find no slot", len(start), len(full))
+	}
+	// One that comes late for its time is judged alike.
+	late := attemptOfTask(9, true)
+	for _, a := range start {
+		if !a.item.Lesser {
+			tb.release(a)
+		}
+	}
+	if v, _ := tb.accept(late, false); v != verdictNoSlot {
+		t.Errorf("with a slot kept: verdict %d", v)
+	}
+	for _, a := range start {
+		if a.item.Lesser {
+			tb.release(a)
+			break
+		}
+	}
+	if v, _ := tb.accept(late, false); v != verdictStart {
+		t.Errorf("with a slot of its own: verdict %d", v)
+	}
+}

@@ -71,6 +71,7 @@ type table struct {
 	mu        sync.Mutex
 	attempts  map[taskKey]*attempt
 	busy      int // slots that are taken
+	lesser    int // of them, by attempts of less than high priority
 	armed     armed
 	alarmAt   time.Duration // when the alarm for armed attempts goes off
 	owed      map[attemptKey]*owed
@@ -165,7 +166,7 @@ func (t *table) judge(a *attempt, early bool) (v verdict, old *attempt) {
 	case early:
 		t.armed.add(a)
 		v = verdictArmed
-	case t.free() == 0:
+	case !t.mayHold(a):
 		return verdictNoSlot, armed
 	default:
 		t.hold(a)
@@ -188,10 +189,18 @@ func (t *table) ended(key attemptKey) bool {
 	return recently || t.owed[key] != nil
 }
 
+// mayHold tells whether a slot is free for an attempt: some may be kept for others.
+func (t *table) mayHold(a *attempt) bool {
+	return t.free() > 0 && (a.item.MostLesser == 0 || t.lesser < a.item.MostLesser)
+}
+
 // hold gives an attempt a slot.
 func (t *table) hold(a *attempt) {
 	t.attempts[keyOf(a.item.Ref)] = a
 	t.busy++
+	if a.item.Lesser {
+		t.lesser++
+	}
 	t.running.Add(1)
 }
 
@@ -312,6 +321,9 @@ func (t *table) release(a *attempt) {
 	defer t.mu.Unlock()
 	a.over = true
 	t.busy--
+	if a.item.Lesser {
+		t.lesser--
+	}
 }
 
 // settle ends an attempt: what it came to is owed from now on. A newer attempt
