@@ -12,11 +12,13 @@ import (
 // doesn't see it, until an attempt gives the limit back or the rate's time has come.
 // Apply decides; what is here follows it, and is put right where it was refused.
 const (
-	maxBlocked   = 500  // tasks of one group in memory; the index keeps the rest
-	refillRows   = 2000 // rows of the due index read in a turn to find the rest again
-	maxRefills   = 4    // groups that one turn looks for
-	parkedShare  = 4    // of the tasks of a priority in memory a fraction may be parked
-	prunedGroups = 1000 // groups that are kept whether or not they are in use
+	maxBlocked   = 500    // tasks of one group in memory; the index keeps the rest
+	refillRows   = 2000   // rows of the due index read in a turn to find the rest again
+	maxRefills   = 4      // groups that one turn looks for
+	parkedShare  = 4      // of the tasks of a priority in memory a fraction may be parked
+	prunedGroups = 1000   // groups that are kept whether or not they are in use
+	idleAfter    = 5000   // ms after its last attempt was proposed a group that nothing waits in may be forgotten
+	maxLeaving   = 50_000 // groups that leave tasks to the index; those of further ones stay in memory, as far as it goes
 )
 
 // bound is a concurrency limit or a rate in memory.
@@ -44,7 +46,8 @@ type group struct {
 	concurrencyBound *bound // nil: none
 	rateBound        *bound // nil: none
 	parked           []*queue
-	waiting          int // tasks in queues
+	waiting          int   // tasks in queues
+	usedAt           int64 // when an attempt of it was proposed last, Unix ms
 	// left holds the first key that was left to the due index; see leaveBlocked.
 	left [job.Low + 1]*fsm.DueKey
 }
@@ -64,6 +67,8 @@ type limitMemory struct {
 	waking  rateHeap
 	holders map[fsm.TaskRef]holding
 	lacking map[*group]bool // to be filled again from the index
+	evictAt int             // groups, before further ones are made, at which idle ones are looked for
+	leaving int             // groups that left tasks to the index, at least
 }
 
 func newLimits() limitMemory {
@@ -110,6 +115,7 @@ func (l *loop) group(r fsm.Reader, t *fsm.Task, p *job.Policy) *group {
 	if g := m.groups[k]; g != nil {
 		return g
 	}
+	l.evictGroups()
 	g := &group{groupKey: k, hint: fsm.LimitHint(t.Namespace, t.Job, t.ConcurrencyKey, t.RateKey)}
 	m.groups[k] = g
 	m.byHint[g.hint] = g
@@ -144,6 +150,7 @@ func (g *group) mayBegin(now int64) bool {
 
 // take notes that an attempt of the group is proposed.
 func (l *loop) take(g *group, ref fsm.TaskRef, now int64) {
+	g.usedAt = now
 	h := holding{concurrency: g.concurrencyBound, rate: g.rateBound}
 	if h.concurrency != nil {
 		h.concurrency.held++
@@ -183,9 +190,10 @@ func (l *loop) giveBack(ref fsm.TaskRef) {
 		return
 	}
 	delete(l.limits.holders, ref)
-	if h.concurrency != nil {
-		h.concurrency.held--
-		l.wake(h.concurrency)
+	if b := h.concurrency; b != nil {
+		b.held--
+		l.wake(b)
+		l.limits.dropBound(b)
 	}
 }
 
@@ -261,6 +269,9 @@ func (l *loop) blocked(it *item, g *group, now int64) bool {
 	if first := g.left[p]; first != nil && it.key().Compare(*first) >= 0 {
 		return true
 	}
+	if !g.anyLeft() && l.limits.leaving >= maxLeaving {
+		return false
+	}
 	if g.waiting >= maxBlocked {
 		return true
 	}
@@ -270,6 +281,9 @@ func (l *loop) blocked(it *item, g *group, now int64) bool {
 // leaveBlocked forgets a task of a group. It is found again by refill.
 func (l *loop) leaveBlocked(it *item, g *group) {
 	k := it.key()
+	if !g.anyLeft() {
+		l.limits.leaving++
+	}
 	if first := g.left[it.priority]; first == nil || k.Compare(*first) < 0 {
 		g.left[it.priority] = &k
 	}
@@ -394,8 +408,8 @@ func (m *limitMemory) forget(g *group) {
 			delete(b.groups, g)
 		}
 	}
-	if b := g.concurrencyBound; b != nil && len(b.groups) == 0 && b.held == 0 {
-		delete(m.bounds, b.id)
+	if b := g.concurrencyBound; b != nil {
+		m.dropBound(b)
 	}
 	if b := g.rateBound; b != nil && len(b.groups) == 0 {
 		if b.pos >= 0 {
@@ -405,15 +419,48 @@ func (m *limitMemory) forget(g *group) {
 	}
 }
 
+// dropBound forgets a concurrency limit that says nothing: no attempt holds it, and
+// nothing in memory is under it.
+func (m *limitMemory) dropBound(b *bound) {
+	if b.held == 0 && len(b.groups) == 0 && m.bounds[b.id] == b {
+		delete(m.bounds, b.id)
+	}
+}
+
+// idle reports whether a group may be forgotten: nothing waits in it, nor was left,
+// and what it knows state knows too. A concurrency limit is kept as long as it is held,
+// a rate is read again from state, where one that is full has no row.
+func (g *group) idle(now int64) bool {
+	return g.waiting == 0 && !g.anyLeft() && g.usedAt <= now-idleAfter
+}
+
+// evictGroups makes room for one more group. Those that are in use are as many as
+// there are tasks in memory, as maxLeaving, and as attempts begin within idleAfter.
+func (l *loop) evictGroups() {
+	m := &l.limits
+	if len(m.groups) < max(m.evictAt, l.cfg.MaxGroups) {
+		return
+	}
+	now := l.cfg.Now()
+	for _, g := range m.groups {
+		if g.idle(now) {
+			m.forget(g)
+		}
+	}
+	m.evictAt = len(m.groups) + l.cfg.MaxGroups/2 // else each new one would look through all
+}
+
 // tendGroups forgets groups that nothing belongs to, and looks after those whose
 // tasks in memory went without being assigned.
 func (l *loop) tendGroups() {
-	many := len(l.limits.groups) > prunedGroups
+	many, now := len(l.limits.groups) > prunedGroups, l.cfg.Now()
+	l.limits.leaving, l.limits.evictAt = 0, 0
 	for _, g := range l.limits.groups {
 		switch {
 		case g.anyLeft():
+			l.limits.leaving++
 			l.want(g)
-		case many && g.waiting == 0:
+		case many && g.idle(now):
 			l.limits.forget(g)
 		}
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -246,4 +247,76 @@ func TestLimitIsFreedWithALostWorker(t *testing.T) {
 			t.Errorf("the second started %d times", n)
 		}
 	})
+}
+
+// Whatever comes under however many keys, the leader remembers a bounded number of
+// limits, and forgets none that says anything: it never proposes what its limit forbids.
+func TestLimitKeysAreForgottenSoundly(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { forgetLimitKeys(t, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func forgetLimitKeys(t *testing.T, rng *rand.Rand) {
+	const most = 8
+	c := newCluster(t, func(cfg *Config) { cfg.MaxGroups = most })
+	w := c.worker("w1", 30, 300*time.Millisecond)
+	w.mustConnect()
+	var keys []string // of the rates, by task
+	var refs []fsm.TaskRef
+	for range 6 {
+		from, wide := rng.IntN(3)*20, 5+rng.IntN(35)
+		for i := range 1 + rng.IntN(60) {
+			key := fmt.Sprint(from + i%wide)
+			s := limited(key, 1)
+			if i%2 == 0 {
+				s.Concurrency, s.Rate = nil, &job.Rate{Max: 2, Per: job.Duration(20 * time.Second), Burst: 2, Key: "k", Name: "r"}
+				keys = append(keys, key)
+			} else {
+				keys = append(keys, "")
+			}
+			refs = append(refs, c.submit(s)...)
+		}
+		time.Sleep(time.Duration(rng.IntN(40_000)) * time.Millisecond)
+	}
+	time.Sleep(8 * time.Minute)
+	begun := map[string][]time.Time{}
+	for _, s := range w.started() {
+		if key := keys[slices.Index(refs, s.ref.Ref)]; key != "" {
+			begun[key] = append(begun[key], s.at)
+		}
+	}
+	if n := len(w.started()); n != len(refs) {
+		t.Errorf("%d of %d started", n, len(refs))
+	}
+	for key, at := range begun {
+		for i := 3; i < len(at); i++ {
+			if d := at[i].Sub(at[i-3]); d < 20*time.Second {
+				t.Errorf("four of key %s began within %s", key, d)
+			}
+		}
+	}
+	if c.refused > 0 {
+		t.Errorf("%d assigns were refused: what was forgotten had said something", c.refused)
+	}
+	if groups, bounds, rates := c.limitsKnown(); groups > most+most/2+1 || bounds > groups || rates > groups {
+		t.Errorf("%d groups, %d limits and %d rates are remembered", groups, bounds, rates)
+	}
+	c.check()
+}
+
+// limitsKnown counts what the leader remembers of limits, after a task of one more key
+// has come.
+func (c *cluster) limitsKnown() (groups, bounds, rates int) {
+	c.submit(limited("one more", 1))
+	time.Sleep(time.Second)
+	done := make(chan struct{})
+	c.sched.inbox.put(func(l *loop) {
+		groups, bounds, rates = len(l.limits.groups), len(l.limits.bounds), len(l.limits.rates)
+		close(done)
+	})
+	<-done
+	return groups, bounds, rates
 }

@@ -36,6 +36,7 @@ type Config struct {
 	LeaseSlop time.Duration // waited beyond the TTL before attempts are lost; default 2s
 	Retention time.Duration // of ended tasks
 	MaxLoaded int           // tasks held in memory per priority, due and soon due; default 20,000
+	MaxGroups int           // limits and keys remembered though nothing is held up by them; default 20,000
 	// Horizon is how long before they are due tasks are armed; at most 9s, default
 	// 3s. It should outlast an election.
 	Horizon time.Duration
@@ -88,6 +89,9 @@ func New(cfg Config) *Scheduler {
 	}
 	if cfg.MaxLoaded == 0 {
 		cfg.MaxLoaded = 20_000
+	}
+	if cfg.MaxGroups == 0 {
+		cfg.MaxGroups = 20_000
 	}
 	if cfg.Horizon == 0 {
 		cfg.Horizon = defaultHorizon
