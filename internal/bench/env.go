@@ -314,10 +314,12 @@ func pause(ctx context.Context, d time.Duration) error {
 type spent struct {
 	at                     time.Time
 	servers, workers, load time.Duration
+	machine                time.Duration // by whomever; 0: it can't be told
 }
 
 func (e *env) spent() spent {
 	s := spent{at: time.Now()}
+	s.machine, _ = machineBusy()
 	if e.cluster != nil {
 		for _, p := range e.cluster.Servers {
 			if u, err := p.Usage(); err == nil {
@@ -371,4 +373,5 @@ func (e *env) cores(r *Result, since spent) {
 	}
 	r.set("cpu_cores_workers", (now.workers-since.workers).Seconds()/wall)
 	r.set("cpu_cores_load", (now.load-since.load).Seconds()/wall)
+	e.others(r, since, now, wall)
 }

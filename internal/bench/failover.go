@@ -59,6 +59,7 @@ func (s Failover) run(ctx context.Context, e *env, r *Result) error {
 	if err != nil {
 		return err
 	}
+	r.set("kills", float64(len(outages)))
 	e.cores(r, before)
 	total, err := load.stop()
 	if err != nil {
@@ -83,7 +84,6 @@ func (s Failover) run(ctx context.Context, e *env, r *Result) error {
 	v.lost += missing
 	r.set("tasks", float64(total))
 	r.set("rate", s.Rate)
-	r.set("kills", float64(len(outages)))
 	r.set("unsuccessful", float64(unsuccessful))
 	v.late.spread(r, "")
 	v.report(r)

@@ -31,7 +31,7 @@ var keys = []string{
 	"idempotent_p50_ms", "idempotent_p99_ms", "idempotent_max_ms",
 	"restart_s", "restart_all_s", "snapshots", "snapshot_pause_ms", "write_gap_snapshot_ms", "write_gap_none_ms",
 	"rss_mib_max", "rss_mib_rest", "rss_growth", "disk_mib", "disk_growth",
-	"cpu_percent_max", "cpu_cores_leader", "cpu_cores_servers", "cpu_cores_workers", "cpu_cores_load",
+	"cpu_percent_max", "cpu_cores_leader", "cpu_cores_servers", "cpu_cores_workers", "cpu_cores_load", "cpu_cores_others",
 }
 
 // Result is what one scenario measured.
