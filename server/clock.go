@@ -177,6 +177,16 @@ func (c *clock) setBack(vouched time.Duration) (by time.Duration) {
 	return by
 }
 
+// aheadOf is how far the clock is ahead of a lead.
+func (c *clock) aheadOf(lead time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.anchored {
+		return 0
+	}
+	return time.Duration(c.advance() - int64(lead+c.mu.at))
+}
+
 // sleep returns how long the machine was suspended since woken was last called.
 func (c *clock) sleep() time.Duration {
 	slept := c.mono() - c.awake()

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/axd-project/axd/fsm"
 )
 
 // hands are the clocks of a host, turned by the test.
@@ -183,5 +186,26 @@ func TestWorkersAreToldOnlyATimeThatIsAgreed(t *testing.T) {
 	c.release()
 	if got := c.told(); got != 0 {
 		t.Errorf("after the term workers are told %d", got)
+	}
+}
+
+// A leader whose boot clock jumped is slewed back, for hours; meanwhile an alert tells.
+func TestAClockThatIsAheadIsTold(t *testing.T) {
+	h, c := newHands()
+	c.anchor(c.wallLead())
+	s := &Server{clock: c}
+	s.cfg.MaxClockSkew = 500 * time.Millisecond
+	ahead := func() pendingAlert {
+		lead := c.wallLead()
+		s.steer(survey{voters: 3, clocks: []reading{{"s1", lead, lead}, {"s2", lead, lead}}}) // the third doesn't answer
+		return s.alerts.pending[alertKey{fsm.AlertClockSkew, clusterSubject}]
+	}
+	h.mono += 400 * time.Millisecond
+	if a := ahead(); a.on {
+		t.Errorf("within the limit: %+v", a)
+	}
+	h.mono += 10 * time.Second
+	if a := ahead(); !a.on || !a.condition || !strings.Contains(a.text, "10.4s ahead") {
+		t.Errorf("beyond it: %+v", a)
 	}
 }

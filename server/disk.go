@@ -35,8 +35,9 @@ func (s *Server) watchDisk(ctx context.Context) {
 	for {
 		if _, ratio, err := s.home.Free(); err == nil {
 			s.diskFull.Store(ratio < diskFloor)
-			s.condition(fsm.AlertDiskLow, s.cfg.Name, ratio < diskAlarm, fmt.Sprintf("only %.1f %% of the disk below %s is free; "+
-				"below 5 %% new tasks are refused", 100*ratio, s.cfg.DataDir))
+			s.condition(fsm.AlertDiskLow, s.cfg.Name, ratio < diskAlarm, fmt.Sprintf("only %.1f %% of the disk below %s is free: "+
+				"delete other files there, enlarge the disk, or shorten --retention on all servers, after which ended tasks go; below 5 %% new tasks are "+
+				"refused, while those that were accepted go on", 100*ratio, s.cfg.DataDir))
 		}
 		select {
 		case <-ctx.Done():

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 	"github.com/axd-project/axd/raftnode"
 )
@@ -51,6 +52,23 @@ func TestANearlyFullDiskTakesNothingNew(t *testing.T) {
 		t.Errorf("with 4 %% free a read gave %v", err)
 	}
 	disk.percentFree.Store(8)
+	alerted := func() string { // and what to do
+		alerts, err := c.Alerts(t.Context(), "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range alerts.Alerts {
+			if a.Kind == fsm.AlertDiskLow {
+				return a.Text
+			}
+		}
+		return ""
+	}
+	for end := time.Now().Add(within); alerted() == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	}
+	if text := alerted(); !strings.Contains(text, "shorten --retention") || !strings.Contains(text, "enlarge the disk") {
+		t.Errorf("the alert says %q", text)
+	}
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if _, err = c.Submit(t.Context(), client.SubmitRequest{Executor: job.Executor{Handler: "h"}}); err == nil {
 			return

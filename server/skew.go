@@ -210,6 +210,10 @@ func (s *Server) steer(v survey) {
 		s.sched.Reset()       // it has advanced beyond now
 		s.sessions.closeAll() // workers believe that the clock never goes back within a session
 	}
+	ahead := s.clock.aheadOf(vouched)
+	s.condition(fsm.AlertClockSkew, clusterSubject, ahead > s.cfg.MaxClockSkew, fmt.Sprintf("the cluster's clock is %s ahead of what a "+
+		"majority of the servers vouches for, since the boot clock of server %s jumped; it loses that at 1.8 s an hour, and until then tasks start "+
+		"as much too early", ahead.Round(time.Millisecond), s.cfg.Name))
 	lead, sure := v.median()
 	if !sure || lead < s.clock.lead(s.info().Clock)-slewLimit {
 		return
