@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -53,7 +54,7 @@ func (a *api) submitBatch(r *request) error {
 		}
 	}
 	for i := range b.chunks {
-		a.submitChunk(r, b, &b.chunks[i])
+		a.submitChunk(r.ctx, r.namespace, b, &b.chunks[i])
 	}
 	if b.decided == 0 && b.failed != nil {
 		return b.failed
@@ -94,12 +95,12 @@ func (b *batch) put(i int, spec job.TaskSpec, bytes int) {
 // order of a batch is the order of creation and the first of two equal keys
 // wins. Once the cluster takes nothing the rest isn't tried: each try would
 // wait in vain.
-func (a *api) submitChunk(r *request, b *batch, c *chunk) {
+func (a *api) submitChunk(ctx context.Context, namespace string, b *batch, c *chunk) {
 	err := b.failed
 	if err == nil || err.Code == job.CodeUnknownOutcome {
 		var result fsm.Result
-		if err = b.ended(r); err == nil {
-			result, err = a.propose(r.ctx, fsm.Submit{Namespace: r.namespace, Tasks: c.tasks})
+		if err = b.ended(ctx); err == nil {
+			result, err = a.propose(ctx, fsm.Submit{Namespace: namespace, Tasks: c.tasks})
 		}
 		if err == nil {
 			b.decided += len(c.places)
@@ -118,8 +119,8 @@ func (a *api) submitChunk(r *request, b *batch, c *chunk) {
 }
 
 // ended tells why no further chunk can be proposed: the time is up.
-func (b *batch) ended(r *request) *job.Error {
-	if r.ctx.Err() == nil {
+func (b *batch) ended(ctx context.Context) *job.Error {
+	if ctx.Err() == nil {
 		return nil
 	}
 	return &job.Error{Code: job.CodeTimeout, Rule: "not submitted: the batch took longer than " + requestTime.String()}

@@ -74,9 +74,6 @@ func (a *api) explainTask(r *request) error {
 		q.add(leaderReason(absent))
 	}
 	if !q.task.State.Terminal() {
-		if absent != nil {
-			q.add(leaderReason(absent))
-		}
 		q.found = append(q.found, leader.Reasons...)
 	}
 	job.SortReasons(q.found)

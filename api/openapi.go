@@ -341,6 +341,11 @@ var fieldMeanings = map[reflect.Type]map[string]string{
 		"on_failure":   "steps that run once a step has failed and no other will start",
 		"finally":      "steps that run at the end of every run",
 	},
+	reflect.TypeFor[job.ScheduleSpec](): {
+		"reconcile_url":    "instead of job and workflow: a list to fetch (GET) and compare, a document as POST /v1/reconcile takes it, without replay",
+		"reconcile_secret": "the secret that requests to reconcile_url are signed with; see /v1/secrets",
+		"reconcile_replay": "submit what is missing, and replay what failed",
+	},
 	reflect.TypeFor[job.NonRetryable](): {
 		"errors": "classes of errors: timeout, lost, panic, network, start, or what a handler names",
 	},

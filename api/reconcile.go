@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,16 +23,53 @@ func (a *api) reconcile(r *request) error {
 	if n := len(in.Tasks); n == 0 || n > maxReconcile {
 		return job.Invalid("tasks", "must hold 1 to "+strconv.Itoa(maxReconcile)+" keys", strconv.Itoa(n))
 	}
-	out := client.ReconcileResponse{Results: make([]client.Reconciled, len(in.Tasks))}
-	err := a.backend.Read(r.ctx, false, func(v fsm.Reader) error {
+	out, err := a.reconcileList(r.ctx, r.namespace, in.Tasks, in.Replay, 0)
+	if err != nil {
+		return err
+	}
+	return write(r, http.StatusOK, out)
+}
+
+// FetchedList is a list that a schedule has fetched.
+type FetchedList struct {
+	Namespace, Schedule string
+	Body                []byte // JSON: an object with tasks, as POST /v1/reconcile takes them
+	Replay              bool
+	Before              int64 // what has failed since then, Unix ms, is not replayed
+}
+
+// ReconcileList compares a list as POST /v1/reconcile does. It may be repeated, also
+// beside another server that does: of each key one task is made, and each dead letter
+// from before is replayed once.
+func ReconcileList(ctx context.Context, b Backend, l FetchedList) (out client.ReconcileResponse, list []client.Believed, err error) {
+	var in client.ReconcileDocument
+	if err := decode(l.Body, &in); err != nil {
+		return out, nil, err
+	}
+	if n := len(in.Tasks); n > maxReconcile {
+		return out, nil, job.Invalid("tasks", "must hold at most "+strconv.Itoa(maxReconcile)+" keys", strconv.Itoa(n))
+	}
+	a := &api{backend: b}
+	ctx = context.WithValue(ctx, senderKey{}, sender{actor: "schedule " + l.Schedule})
+	out, err = a.reconcileList(ctx, l.Namespace, in.Tasks, l.Replay, l.Before)
+	return out, in.Tasks, err
+}
+
+// reconcileList compares, and with replay submits and replays; before: only what failed
+// before that, 0: all.
+func (a *api) reconcileList(
+	ctx context.Context, namespace string, tasks []client.Believed, replay bool, before int64,
+) (client.ReconcileResponse, error) {
+	out := client.ReconcileResponse{Results: make([]client.Reconciled, len(tasks))}
+	err := a.backend.Read(ctx, false, func(v fsm.Reader) error {
 		now := a.backend.Now()
-		for i := range in.Tasks {
-			out.Results[i] = compare(v, r.namespace, &in.Tasks[i], i, now)
+		for i := range tasks {
+			out.Results[i] = compare(v, namespace, &tasks[i], i, now)
 		}
 		return nil
 	})
 	if err != nil {
-		return err
+		return out, err
 	}
 	for i := range out.Results {
 		switch out.Results[i].Verdict {
@@ -43,11 +81,11 @@ func (a *api) reconcile(r *request) error {
 			out.Missing++
 		}
 	}
-	if in.Replay {
-		a.submitMissing(r, in.Tasks, &out)
-		a.replayFailed(r, in.Tasks, &out)
+	if replay {
+		a.submitMissing(ctx, namespace, tasks, &out)
+		a.replayFailed(ctx, namespace, tasks, &out, before)
 	}
-	return write(r, http.StatusOK, out)
+	return out, nil
 }
 
 // compare looks what is of one key. What can't be right of its task is told
@@ -108,7 +146,7 @@ func believed(b *client.Believed) (*job.TaskSpec, *job.Error) {
 
 // submitMissing submits what is missing and comes with a task. Should somebody else
 // have submitted it meanwhile, that one is told.
-func (a *api) submitMissing(r *request, tasks []client.Believed, out *client.ReconcileResponse) {
+func (a *api) submitMissing(ctx context.Context, namespace string, tasks []client.Believed, out *client.ReconcileResponse) {
 	b := &batch{results: make([]client.BatchResult, len(tasks))}
 	for i := range out.Results {
 		if out.Results[i].Verdict != client.ReconcileMissing {
@@ -119,7 +157,7 @@ func (a *api) submitMissing(r *request, tasks []client.Believed, out *client.Rec
 		}
 	}
 	for i := range b.chunks {
-		a.submitChunk(r, b, &b.chunks[i])
+		a.submitChunk(ctx, namespace, b, &b.chunks[i])
 	}
 	for _, c := range b.chunks {
 		for _, i := range c.places {
@@ -134,7 +172,7 @@ func (a *api) submitMissing(r *request, tasks []client.Believed, out *client.Rec
 
 // replayFailed makes those dead letters pending again whose caller believes that they
 // succeeded, or go on. A failure that is no dead letter is told as it is.
-func (a *api) replayFailed(r *request, tasks []client.Believed, out *client.ReconcileResponse) {
+func (a *api) replayFailed(ctx context.Context, namespace string, tasks []client.Believed, out *client.ReconcileResponse, before int64) {
 	var places []int
 	var ids []job.ID
 	for i := range out.Results {
@@ -148,7 +186,7 @@ func (a *api) replayFailed(r *request, tasks []client.Believed, out *client.Reco
 	}
 	for len(ids) > 0 {
 		n := min(len(ids), fsm.MaxDeadIDs)
-		result, err := a.propose(r.ctx, fsm.DeadLetters{Namespace: r.namespace, Replay: true, IDs: ids[:n]})
+		result, err := a.propose(ctx, fsm.DeadLetters{Namespace: namespace, Replay: true, IDs: ids[:n], Before: before})
 		for i, place := range places[:n] {
 			refusal := err
 			if err == nil && i < len(result.Attempts) {

@@ -81,6 +81,46 @@ func TestReconcileLimits(t *testing.T) {
 	wantProblem(t, w.do("POST", "/v1/reconcile", `{"tasks":[{"idempotency_key":"a"}]}`), 503, job.CodeNoLeader, "")
 }
 
+// Two leaders that compare the same list for one fire replay and submit once, also where
+// what was replayed has failed again meanwhile.
+func TestAListIsReplayedOnce(t *testing.T) {
+	w := newWorld(t)
+	dead := w.bury(`{`+execTrue+`,"idempotency_key":"dead","retry":{"max_retries":0}}`, "no")
+	list := FetchedList{
+		Namespace: "default", Schedule: "s", Replay: true, Before: w.Now(),
+		Body: []byte(`{"tasks":[{"idempotency_key":"dead","state":"success"},{"idempotency_key":"new","task":{` + execTrue + `}}]}`),
+	}
+	compare := func() client.ReconcileResponse {
+		t.Helper()
+		out, _, err := ReconcileList(t.Context(), w, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if out := compare(); out.Replayed != 1 || out.Submitted != 1 {
+		t.Errorf("the first: %+v", out)
+	}
+	if out := compare(); out.Replayed+out.Submitted != 0 || out.Same != 1 || out.Differs != 1 {
+		t.Errorf("the second: %+v", out)
+	}
+	w.must(fsm.Finished{AttemptRef: w.assign(dead.ID, "w1"), Result: fsm.AttemptResult{Outcome: job.OutcomeFailed, Error: "no"}})
+	if out := compare(); out.Replayed != 0 || out.Differs != 1 || out.Results[0].Error == nil || !strings.Contains(out.Results[0].Error.Detail, "has failed since") {
+		t.Errorf("after it failed again: %+v", out)
+	}
+	w.advance(1000)
+	list.Before = w.Now() // of the next fire
+	if out := compare(); out.Replayed != 1 {
+		t.Errorf("the next fire: %+v", out)
+	}
+	for body, field := range map[string]string{`{"tasks":[],"replay":true}`: "replay", `[]`: "", `{"tasks":1}`: "tasks"} {
+		list.Body = []byte(body)
+		if _, _, err := ReconcileList(t.Context(), w, list); job.AsError(err).Code != job.CodeInvalid || job.AsError(err).Field != field {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 func TestReconcileReplaysWhatFailed(t *testing.T) {
 	w := newWorld(t)
 	fail := func(key string, more string) string {

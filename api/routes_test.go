@@ -115,7 +115,7 @@ func TestOpenAPISchemasAreTheShapes(t *testing.T) {
 		client.Attempt{}, client.LateResult{}, client.AttemptList{}, client.RescheduleRequest{}, client.CancelRequest{}, client.Job{},
 		client.JobList{}, client.Worker{}, client.WorkerList{}, client.Server{}, client.Cluster{}, client.Stats{}, client.Problem{},
 		client.ProblemField{}, client.LogChunk{}, client.DeadLetterList{}, client.DeadLetterFilter{}, client.DeadLetterRequest{}, client.DeadLetterResult{},
-		client.DeadLetterError{}, client.JoinRequest{}, client.RemoveRequest{}, client.TransferRequest{},
+		client.DeadLetterError{}, client.DeadLetterAct{}, client.DeadLetterActList{}, client.ComparedList{}, client.ListDifference{}, client.Pause{}, client.JoinRequest{}, client.RemoveRequest{}, client.TransferRequest{},
 		client.Transfer{}, client.ClusterCheck{}, client.ServerCheck{}, client.Restored{},
 		client.Alert{}, client.AlertList{}, client.AlertSummary{}, client.AckRequest{}, client.Breaker{}, client.BreakerList{}, job.Settings{}, job.Route{}, job.Executor{}, job.Exec{}, job.HTTP{}, job.Limits{}, job.Retry{}, job.NonRetryable{}, health{},
 		client.DrainRequest{},

@@ -325,12 +325,30 @@ func (w wallClocks) show(f *fsm.Fire, now int64) client.Fire {
 		Origin: f.Origin.String(), Verdict: f.Verdict.String(), Why: f.Why, Error: f.Error, Decided: at(f.At), Due: instant(f.Due),
 		Into: instant(f.Into), Task: idOrEmpty(f.Task), Run: idOrEmpty(f.Run), Actor: f.Actor, CatchUp: f.CatchUp,
 	}
+	if f.List != nil {
+		out.List = showList(f.List)
+	}
 	if f.Verdict == fsm.VerdictFired {
 		late := job.Duration(time.Duration(f.Late) * time.Millisecond)
 		out.LateBy = &late
 		if f.Due > now {
 			out.Verdict, out.LateBy = plannedVerdict, nil
 		}
+	}
+	return out
+}
+
+func showList(l *fsm.ListOutcome) *client.ComparedList {
+	out := &client.ComparedList{
+		State: l.State.String(), Tries: l.Tries, NextTry: instant(l.NextTry), EndedAt: instant(l.Ended), LastStatus: l.Status, LastError: l.Error,
+		Same: l.Counts.Same, Differs: l.Counts.Differs, Missing: l.Counts.Missing, Submitted: l.Counts.Submitted, Replayed: l.Counts.Replayed,
+		Wrong: l.Counts.Wrong,
+	}
+	for _, d := range l.Different {
+		out.Differences = append(out.Differences, client.ListDifference{
+			IdempotencyKey: d.Key, Believed: d.Believed, Verdict: d.Verdict, ID: d.Task, State: d.State, Submitted: d.Submitted,
+			Replayed: d.Replayed, Error: d.Error,
+		})
 	}
 	return out
 }

@@ -24,6 +24,12 @@ type ReconcileRequest struct {
 	Replay bool `json:"replay,omitempty"`
 }
 
+// ReconcileDocument is what the reconcile_url of a schedule answers: replay is the
+// schedule's to say.
+type ReconcileDocument struct {
+	Tasks []Believed `json:"tasks"` // at most 1,000; none: there is nothing to compare
+}
+
 // Believed is what a caller believes of one task.
 type Believed struct {
 	IdempotencyKey string          `json:"idempotency_key"`

@@ -35,7 +35,7 @@ type ScheduleStatus struct {
 	LastFire *time.Time     `json:"last_fire,omitempty"` // when that was decided
 	LastTask string         `json:"last_task,omitempty"` // that it made
 	LastRun  string         `json:"last_run,omitempty"`  // that it made
-	Active   int            `json:"active"`              // tasks and runs that have not ended
+	Active   int            `json:"active"`              // tasks, runs and lists that have not ended
 	Queued   int            `json:"queued"`              // times that wait for those
 	Waiting  int            `json:"waiting"`             // times that wait for what the schedule comes after
 	Waits    []ScheduleWait `json:"waits,omitempty"`     // these, the first of them; not in a list
@@ -81,7 +81,7 @@ type ScheduleCounts struct {
 	Skipped   int64 `json:"skipped"`
 	Refused   int64 `json:"refused"` // of the skipped: those whose task or run could not be made
 	Missed    int64 `json:"missed"`
-	Succeeded int64 `json:"succeeded"` // tasks and runs
+	Succeeded int64 `json:"succeeded"` // tasks, runs and lists
 	Failed    int64 `json:"failed"`    // failed or timed out
 	Dropped   int64 `json:"dropped"`   // verdicts that went before their retention, beyond the schedule's share of the ledgers
 }
@@ -136,6 +136,7 @@ type Fire struct {
 	Into    *time.Time    `json:"into,omitempty"`    // of a merged one: the time that stands for it
 	Task    string        `json:"task,omitempty"`    // that it made
 	Run     string        `json:"run,omitempty"`     // that it made
+	List    *ComparedList `json:"list,omitempty"`    // of a schedule with a reconcile_url
 	Actor   string        `json:"actor,omitempty"`   // who fired it by hand, the event, or what it waited for last
 	CatchUp bool          `json:"catch_up,omitempty"`
 }
@@ -144,6 +145,35 @@ type Fire struct {
 type FireList struct {
 	Fires      []Fire `json:"fires"`
 	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// ComparedList tells what came of the list that a fire is to fetch and compare.
+type ComparedList struct {
+	State       string           `json:"state"` // owed, done or failed
+	Tries       int              `json:"tries"`
+	NextTry     *time.Time       `json:"next_try,omitempty"` // while owed
+	EndedAt     *time.Time       `json:"ended_at,omitempty"`
+	LastStatus  int              `json:"last_status,omitempty"` // HTTP status of the last answer
+	LastError   string           `json:"last_error,omitempty"`
+	Same        int              `json:"same"`
+	Differs     int              `json:"differs"`
+	Missing     int              `json:"missing"`
+	Submitted   int              `json:"submitted"`             // of the missing ones
+	Replayed    int              `json:"replayed"`              // of those that differ
+	Wrong       int              `json:"wrong"`                 // could not be compared, submitted or replayed
+	Differences []ListDifference `json:"differences,omitempty"` // the first ten
+}
+
+// ListDifference is a key whose task is not as its list said.
+type ListDifference struct {
+	IdempotencyKey string `json:"idempotency_key"`
+	Believed       string `json:"believed,omitempty"`
+	Verdict        string `json:"verdict,omitempty"` // differs or missing; absent where there is an error
+	ID             string `json:"id,omitempty"`
+	State          string `json:"state,omitempty"`
+	Submitted      bool   `json:"submitted,omitempty"`
+	Replayed       bool   `json:"replayed,omitempty"`
+	Error          string `json:"error,omitempty"`
 }
 
 // FireFilter selects rows of a ledger; empty fields don't filter.

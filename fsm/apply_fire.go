@@ -100,10 +100,10 @@ func (a *apply) checkItem(h *heldSchedule, it *FireItem) *job.Error {
 }
 
 // mayLead tells whether a time can be fired before it has come: a task waits for
-// its time, a run doesn't, and nothing must have to end until then.
+// its time, a run and a list don't, and nothing must have to end until then.
 func (a *apply) mayLead(h *heldSchedule) bool {
 	spec := a.specOf(h)
-	return spec.Workflow == "" && (spec.OverlapOrDefault() == job.OverlapAllow || h.st.Active+h.st.Queued == 0)
+	return spec.Job != "" && (spec.OverlapOrDefault() == job.OverlapAllow || h.st.Active+h.st.Queued == 0)
 }
 
 // fire decides what becomes of a time and does it. An error says why its task could
@@ -154,11 +154,14 @@ func (a *apply) decideFire(h *heldSchedule, f *Fire) {
 	}
 }
 
-// beginFire makes the task or run of a fire.
+// beginFire makes what a fire makes: a task, a run, or a list that is owed.
 func (a *apply) beginFire(h *heldSchedule, f *Fire) *job.Error {
 	spec := a.specOf(h)
-	if spec.Workflow != "" {
+	switch {
+	case spec.Workflow != "":
 		return a.beginRun(h, f)
+	case spec.ReconcileURL != "":
+		return a.beginList(h, f)
 	}
 	request := job.TaskSpec{Job: spec.Job, Payload: spec.Payload, Due: f.Due}
 	request.Priority = cmp.Or(f.Priority, spec.Priority)

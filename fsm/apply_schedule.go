@@ -186,6 +186,9 @@ func (a *apply) checkTarget(namespace string, s *job.ScheduleSpec) *job.Error {
 		_, err := resolvedParams(&a.graph(namespace, s.Workflow, w.Version).spec, s.Params.JSON())
 		return err
 	}
+	if s.ReconcileURL != "" {
+		return a.namesSecret(namespace, "reconcile_secret", s.ReconcileSecret)
+	}
 	if _, ok := a.job(namespace, s.Job); !ok {
 		return job.NotFound("job", s.Job)
 	}
@@ -318,6 +321,9 @@ func (a *apply) triggerSchedule(c *TriggerSchedule) Result {
 	spec := a.specOf(h)
 	if spec.Job != "" && len(c.Params) > 0 {
 		return rejected(&job.Error{Code: job.CodeInvalid, Field: "params", Rule: "must not be given for a job, which takes a payload"})
+	}
+	if spec.ReconcileURL != "" && len(c.Payload)+len(c.Params) > 0 {
+		return rejected(&job.Error{Code: job.CodeInvalid, Field: "payload", Rule: "and params must not be given for a schedule that compares a list"})
 	}
 	if spec.Workflow != "" && len(c.Payload) > 0 {
 		return rejected(&job.Error{Code: job.CodeInvalid, Field: "payload", Rule: "must not be given for a workflow, which takes params"})

@@ -218,8 +218,10 @@ func (a *apply) putBackfill(c *PutBackfill) Result {
 	if h.st == nil {
 		return rejected(job.NotFound("schedule", c.Schedule))
 	}
-	a.specOf(h)
+	spec := a.specOf(h)
 	switch {
+	case spec.ReconcileURL != "":
+		return rejected(job.Conflict("schedule", "compares a list (reconcile_url), which has no past times", c.Schedule))
 	case h.def.Version != c.Version:
 		return rejected(stale("version", "is not the schedule's: it was changed meanwhile", strconv.FormatUint(c.Version, 10)))
 	case c.Times[len(c.Times)-1] > h.st.Cursor:

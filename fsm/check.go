@@ -61,6 +61,8 @@ func Check(r Reader, limit int) []string {
 	c.rows(tableCallbackDue, c.callbackDue)
 	c.rows(tableCallbackState, c.callbackState)
 	c.rows(tableCallbackAge, c.callbackAge)
+	c.rows(tableListFetches, c.listFetch)
+	c.rows(tableListFetchDue, c.listFetchDue)
 	c.runTables()
 	c.firedTallies()
 	c.rows(tableRelations, c.relation)

@@ -87,7 +87,8 @@ func (c *checker) fire(k, v []byte) {
 	c.counts[string(key{}.counter(countFires))]++
 	c.want(bytes.Equal(k, key{}.fire(&f)), "fire %d of %s: under the key %x", f.Nominal, name, k)
 	c.want(f.Verdict >= VerdictQueued && f.Verdict <= VerdictWaiting, "fire %d of %s: unknown verdict %d", f.Nominal, name, f.Verdict)
-	c.want((f.Verdict == VerdictFired) == (!f.Task.IsZero() || !f.Run.IsZero()), "fire %d of %s: %v, task %s, run %s", f.Nominal, name, f.Verdict, f.Task, f.Run)
+	c.want((f.Verdict == VerdictFired) == (!f.Task.IsZero() || !f.Run.IsZero() || f.List != nil), "fire %d of %s: %v, task %s, run %s", f.Nominal, name, f.Verdict, f.Task, f.Run)
+	c.want(f.List == nil || f.List.State != ListOwed || c.has(key{}.listFetch(TaskRef{f.Namespace, f.List.ID})), "fire %d of %s: its list is owed and has no row", f.Nominal, name)
 	c.want(!f.Span() || f.Until >= f.Nominal, "fire %d of %s: a span until %d", f.Nominal, name, f.Until)
 	c.want(f.Origin == ByPlan || f.Seq != 0, "fire %d of %s: not planned and not numbered", f.Nominal, name)
 	switch f.Verdict {

@@ -183,6 +183,7 @@ func everyCommand() []Command {
 		filled[PutCalendar](), filled[DeleteCalendar](),
 		filled[RecordDone](), filled[Broadcast](), filled[ContinueBroadcast](), filled[EndParts](),
 		filled[By](), filled[SendEvent](), filled[PutBackfill](), filled[CancelBackfill](),
+		filled[ListFetched](), filled[CancelDeadAct](), filled[PauseJob](),
 	}
 }
 

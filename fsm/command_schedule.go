@@ -106,6 +106,8 @@ func newScheduleCommand(code Code) Command {
 		return &FireSchedules{}
 	case CodeContinueSchedules:
 		return &ContinueSchedules{}
+	case CodeListFetched:
+		return &ListFetched{}
 	}
 	return nil
 }
@@ -125,6 +127,8 @@ func (a *apply) scheduleCommand(c Command) (Result, bool) {
 		return a.fireSchedules(c), true
 	case *ContinueSchedules:
 		return a.continueSchedules(c), true
+	case *ListFetched:
+		return a.listFetched(c), true
 	}
 	return Result{}, false
 }

@@ -330,11 +330,16 @@ func ListLimits(r Reader, namespace, cursor string, limit, holders int) (limits 
 		return true
 	})
 	for i := range limits {
-		l := &limits[i]
-		ascendHolders(r, key{tableHolders}.limit(l.LimitID), func(_ LimitID, h Holder) bool {
-			l.Holders = append(l.Holders, h)
-			return len(l.Holders) < holders
-		})
+		limits[i].Holders = LimitHolders(r, limits[i].LimitID, holders)
 	}
 	return limits, next, nil
+}
+
+// LimitHolders reads up to so many attempts that hold a concurrency limit.
+func LimitHolders(r Reader, id LimitID, most int) (holders []Holder) {
+	ascendHolders(r, key{tableHolders}.limit(id), func(_ LimitID, h Holder) bool {
+		holders = append(holders, h)
+		return len(holders) < most
+	})
+	return holders
 }

@@ -92,6 +92,7 @@ const (
 	EventSchedule                           // a schedule's next time, or what decides it, is another one
 	EventStepWanted                         // a step of a run waits for a verdict
 	EventScheduleAct                        // an act on schedules is to go on
+	EventListOwed                           // a list is to be fetched, or at another time
 	EventBroadcast                          // a broadcast has become tasks for workers, and waits for them
 )
 
@@ -117,4 +118,5 @@ type Event struct {
 	Callback       *Callback // of EventCallback
 	Run            *Run      // of EventRunOwed and EventRunEnded: after the change
 	Schedule       *ScheduleEvent
+	List           *ListFetch // of EventListOwed
 }

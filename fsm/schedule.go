@@ -40,7 +40,7 @@ type ScheduleState struct {
 
 	Broken string `msgpack:"b,omitempty"` // why its times can't be told; it fires by hand alone
 
-	Active int `msgpack:"A,omitempty"` // tasks and runs that it fired and that have not ended
+	Active int `msgpack:"A,omitempty"` // tasks, runs and lists that it fired and that have not ended
 	Queued int `msgpack:"q,omitempty"` // times that wait for those to end
 	// Waiting is how many times wait for upstreams. Rejudge: the leader is to tell anew
 	// what they wait for.
@@ -204,6 +204,8 @@ type Fire struct {
 	Payload []byte `msgpack:"p,omitempty"`
 
 	Priority job.Priority `msgpack:"y,omitempty"` // of its task; 0: as the schedule says
+
+	List *ListOutcome `msgpack:"L,omitempty"` // of a schedule that compares a list
 }
 
 // Span reports whether the row stands for several times.

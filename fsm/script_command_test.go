@@ -431,7 +431,7 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 		EventPending: "pending", EventAssigned: "assigned", EventRunning: "running", EventAttemptEnded: "attempt ended",
 		EventEnded: "ended", EventCancelWanted: "cancel wanted", EventRevokeWanted: "revoke wanted", EventWorkerChanged: "worker changed", EventJobChanged: "job changed", EventSettings: "settings", EventBreaker: "breaker",
 		EventBroadcast: "broadcast", EventCallback: "callback", EventSchedule: "schedule", EventScheduleAct: "schedule act",
-		EventRunOwed: "run owes work", EventRunEnded: "run ended", EventStepWanted: "verdict wanted",
+		EventRunOwed: "run owes work", EventRunEnded: "run ended", EventStepWanted: "verdict wanted", EventListOwed: "list owed",
 	}
 	fmt.Fprintf(b, "  event: %s", kinds[ev.Kind])
 	if ev.Task != nil {
@@ -442,6 +442,9 @@ func (e *scriptEnv) showEvent(b *strings.Builder, ev Event) {
 	}
 	if ev.Callback != nil {
 		fmt.Fprintf(b, " %s to %s due %s", e.nameIDs(ev.Callback.Ref().String()), ev.Callback.Target(), e.at(ev.Callback.Due))
+	}
+	if l := ev.List; l != nil {
+		fmt.Fprintf(b, " of %s to %s due %s", l.Schedule, l.Target(), e.at(l.Due))
 	}
 	if s := ev.Schedule; s != nil {
 		fmt.Fprintf(b, " %s", s.Ref.Name)

@@ -12,6 +12,8 @@ func (e *scriptEnv) scheduleCommand(verb string, f fields, input string) (Comman
 	switch verb {
 	case "put-schedule":
 		return PutSchedule{Namespace: ref.Namespace, Name: ref.Name, Spec: e.scheduleSpec(f)}, true
+	case "list-fetched":
+		return e.listFetched(f), true
 	case "delete-schedule":
 		return DeleteSchedule{Namespace: ref.Namespace, Name: ref.Name}, true
 	case "pause", "resume":
@@ -84,6 +86,7 @@ func (e *scriptEnv) scheduleSpec(f fields) job.ScheduleSpec {
 		Job: f["job"], Workflow: f["workflow"], Cron: f["cron"], Every: f.duration("every"), At: job.Timestamp(f.time("at")),
 		Overlap: job.Overlap(f["overlap"]), QueueCap: int(f.number("queue-cap")), MaxRuns: int(f.number("max-runs")),
 		PauseAfterFailures: int(f.number("pause-after")), Payload: job.JSON(f["payload"]), After: f.after(),
+		ReconcileURL: f["url"], ReconcileSecret: f["secret"], ReconcileReplay: f["replay"] != "",
 	}
 	if f["include"]+f["exclude"] != "" {
 		s.Calendars = &job.Calendars{Include: f.list("include"), Exclude: f.list("exclude"), Shift: job.Shift(f["shift"])}
@@ -136,6 +139,8 @@ func (e *scriptEnv) scheduleQuery(b *strings.Builder, cmd string, f fields) bool
 			e.showBackfill(b, &list[i])
 		}
 		e.showNext(b, next, err)
+	case "due-lists":
+		e.dueLists(b)
 	case "schedule-due":
 		for _, d := range ScanScheduleDue(e.tx, ScheduleDue{}, job.MaxTime, 100) {
 			at := "at once"
@@ -200,6 +205,7 @@ func (e *scriptEnv) showFire(b *strings.Builder, f *Fire) {
 	add(f.CatchUp, "catch-up")
 	add(f.Actor != "", "actor %s", f.Actor)
 	add(f.Error != "", "error %q", f.Error)
+	e.showList(b, f.List)
 	add(f.At != f.Nominal, "decided %s", e.at(f.At))
 	fmt.Fprintln(b)
 }

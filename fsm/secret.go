@@ -107,11 +107,19 @@ func (a *apply) deleteSecret(c *DeleteSecret) Result {
 // hasSecret refuses a policy whose secret is not there: nobody could check what it
 // is about to send.
 func (a *apply) hasSecret(namespace string, p *job.Policy) *job.Error {
-	if p.CallbackSecret == "" || p.CallbackURL == "" {
+	if p.CallbackURL == "" {
 		return nil
 	}
-	if _, ok := a.secret(namespace, p.CallbackSecret); !ok {
-		return job.Invalid("callback_secret", "must name a secret of the namespace; see 'axd secret put'", p.CallbackSecret)
+	return a.namesSecret(namespace, "callback_secret", p.CallbackSecret)
+}
+
+// namesSecret refuses the name of a secret that is not there; empty names none.
+func (a *apply) namesSecret(namespace, field, name string) *job.Error {
+	if name == "" {
+		return nil
+	}
+	if _, ok := a.secret(namespace, name); !ok {
+		return job.Invalid(field, "must name a secret of the namespace; see 'axd secret put'", name)
 	}
 	return nil
 }

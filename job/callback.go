@@ -48,7 +48,7 @@ func (p *Policy) validateCallback() *Error {
 		if p.CallbackJob != "" {
 			return Invalid("callback_job", "must not be given beside callback_url", p.CallbackJob)
 		}
-		if e := validateCallbackURL(p.CallbackURL); e != nil {
+		if e := validateFetchedURL("callback_url", p.CallbackURL, "task"); e != nil {
 			return e
 		}
 	}
@@ -73,22 +73,6 @@ func (p *Policy) validateCallback() *Error {
 		if slices.Index(p.CallbackOn, name) < i {
 			return Invalid(field, "must not repeat a state", name)
 		}
-	}
-	return nil
-}
-
-func validateCallbackURL(raw string) *Error {
-	const field = "callback_url"
-	if len(raw) > MaxCallbackURL {
-		return tooLarge(field, MaxCallbackURL, len(raw))
-	}
-	if e := validateURL(field, raw); e != nil {
-		return e
-	}
-	u, _ := url.Parse(raw) // validateURL has
-	if u.User != nil {
-		// The value is not repeated: it holds a password.
-		return &Error{Code: CodeInvalid, Field: field, Rule: "must not hold a user or password: whoever may see the task sees it"}
 	}
 	return nil
 }

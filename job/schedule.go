@@ -10,12 +10,16 @@ import (
 type ScheduleSpec struct {
 	Description string `msgpack:"D,omitempty" json:"description,omitempty"`
 
-	// What it fires: exactly one of Job and Workflow.
+	// What it fires: exactly one of Job, Workflow and ReconcileURL.
 	Job      string   `msgpack:"j,omitempty" json:"job,omitempty"`
 	Workflow string   `msgpack:"w,omitempty" json:"workflow,omitempty"`
 	Payload  JSON     `msgpack:"p,omitempty" json:"payload,omitempty"`  // of a job's task
 	Params   Values   `msgpack:"v,omitempty" json:"params,omitempty"`   // of a workflow's run
 	Priority Priority `msgpack:"y,omitempty" json:"priority,omitempty"` // of what it fires
+
+	ReconcileURL    string `msgpack:"R,omitempty" json:"reconcile_url,omitempty"`    // a list of keys to fetch and compare
+	ReconcileSecret string `msgpack:"S,omitempty" json:"reconcile_secret,omitempty"` // of the namespace, that its requests are signed with
+	ReconcileReplay bool   `msgpack:"Y,omitempty" json:"reconcile_replay,omitempty"` // submit what is missing, replay what failed
 
 	// When: at most one of Cron, Every and At. With After, each of its times waits for
 	// what others do; After alone gives it one time in each period. Without all of

@@ -17,7 +17,7 @@ func (s *ScheduleSpec) Validate() *Error {
 		return e
 	}
 	for _, check := range []func() *Error{
-		s.validateTarget, s.validateTriggers, s.validateWhen, s.validateCalendars, s.validateOverlap, s.validateMisfire,
+		s.validateTarget, s.validateReconcile, s.validateTriggers, s.validateWhen, s.validateCalendars, s.validateOverlap, s.validateMisfire,
 	} {
 		if e := check(); e != nil {
 			return e
@@ -31,10 +31,14 @@ func (s *ScheduleSpec) Validate() *Error {
 
 func (s *ScheduleSpec) validateTarget() *Error {
 	switch {
-	case s.Job == "" && s.Workflow == "":
-		return &Error{Code: CodeInvalid, Field: "job", Rule: "exactly one of job and workflow must be given"}
+	case s.Job == "" && s.Workflow == "" && s.ReconcileURL == "":
+		return &Error{Code: CodeInvalid, Field: "job", Rule: "exactly one of job, workflow and reconcile_url must be given"}
 	case s.Job != "" && s.Workflow != "":
 		return Invalid("workflow", "must not be given beside job", s.Workflow)
+	case s.ReconcileURL != "" && s.Job+s.Workflow != "":
+		return &Error{Code: CodeInvalid, Field: "reconcile_url", Rule: "must not be given beside job or workflow"}
+	case s.ReconcileURL != "":
+		return nil // see validateReconcile
 	case s.Job != "" && len(s.Params) > 0:
 		return &Error{Code: CodeInvalid, Field: "params", Rule: "must not be given for a job, which takes a payload"}
 	case s.Workflow != "" && len(s.Payload) > 0:

@@ -1,5 +1,5 @@
-// Package notify sends what is owed to the outside: callbacks, by HTTP, at least
-// once. What is owed, and until when, is its caller's knowledge, read from and
+// Package notify sends what is owed to the outside: callbacks and requests for lists,
+// by HTTP, at least once. What is owed, and until when, is its caller's knowledge, read from and
 // confirmed to an Outbox; this package knows limits, signatures, and which addresses
 // may be reached.
 //

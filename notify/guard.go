@@ -61,7 +61,7 @@ func (g Guard) Check(a netip.Addr) error {
 	}
 	for _, d := range denied {
 		if d.prefix.Contains(a) {
-			return fmt.Errorf("%s is %s, which callbacks may reach only where a server's --callback-allow says so", a, d.what)
+			return fmt.Errorf("%s is %s, which requests of servers may reach only where their --callback-allow says so", a, d.what)
 		}
 	}
 	b := a.As16()

@@ -96,11 +96,11 @@ func (l *lane) send(d Delivery) {
 		l.delivered.Add(1)
 	} else {
 		l.failed.Add(1)
-		l.cfg.Logger.Info("a callback was not taken", "callback", d.ID, "target", l.name, "error", o.Error)
+		l.cfg.Logger.Info("a "+l.cfg.What+" failed", "id", d.ID, "target", l.name, "error", o.Error)
 	}
 	err := l.outbox.Settle(l.ctx, d, o)
 	if err != nil {
-		l.cfg.Logger.Debug("what came of a callback could not be recorded: it will be sent again", "callback", d.ID, "error", err)
+		l.cfg.Logger.Debug("what came of a "+l.cfg.What+" could not be recorded: it comes again", "id", d.ID, "error", err)
 		pause := time.NewTimer(commitWait)
 		defer pause.Stop()
 		select {

@@ -56,12 +56,23 @@ func (s *Sender) post(ctx context.Context, d *Delivery) Outcome {
 	if d.Unsent != "" {
 		return Outcome{Error: d.Unsent}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(d.Body))
+	method, wanted := http.MethodPost, maxAnswer
+	if d.Take != nil {
+		method, wanted = http.MethodGet, s.cfg.MaxTaken+1
+	}
+	req, err := http.NewRequestWithContext(ctx, method, d.URL, bytes.NewReader(d.Body))
 	if err != nil {
 		return Outcome{Error: err.Error()}
 	}
+	for name, value := range d.Header {
+		req.Header.Set(name, value)
+	}
 	now := s.cfg.Now() / 1000 //nolint:mnd // to seconds
-	req.Header.Set("Content-Type", "application/json")
+	if d.Take != nil {
+		req.Header.Set("Accept", "application/json")
+	} else {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	req.Header.Set("User-Agent", s.cfg.UserAgent)
 	req.Header.Set(HeaderID, d.ID)
 	req.Header.Set(HeaderTimestamp, strconv.FormatInt(now, 10))
@@ -73,9 +84,13 @@ func (s *Sender) post(ctx context.Context, d *Delivery) Outcome {
 		return Outcome{Error: reason(err, s.cfg.Timeout)}
 	}
 	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, int64(wanted)))
 	out := Outcome{Status: answer.StatusCode, OK: answer.StatusCode >= 200 && answer.StatusCode <= 299} //nolint:mnd // HTTP's
 	switch {
+	case out.OK && d.Take != nil:
+		if why := s.take(ctx, d, text, err); why != "" {
+			out.OK, out.Error = false, why
+		}
 	case out.OK: // whatever its body: the status says that it was taken
 	case answer.StatusCode >= 300 && answer.StatusCode <= 399: //nolint:mnd // HTTP's
 		out.Error = fmt.Sprintf("answered %d: redirects are not followed", answer.StatusCode)
@@ -88,13 +103,28 @@ func (s *Sender) post(ctx context.Context, d *Delivery) Outcome {
 	return out
 }
 
+// take hands on an answer that is wanted, and says what is wrong with it.
+func (s *Sender) take(ctx context.Context, d *Delivery, body []byte, err error) string {
+	switch {
+	case err != nil:
+		return "its answer could not be read: " + reason(err, s.cfg.Timeout)
+	case len(body) > s.cfg.MaxTaken:
+		return fmt.Sprintf("its answer is longer than %d bytes", s.cfg.MaxTaken)
+	}
+	if err := d.Take(ctx, body); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // reason says why there was no answer, without the URL, which who reads it knows.
 func reason(err error, timeout time.Duration) string {
+	var late interface{ Timeout() bool }
+	if errors.As(err, &late) && late.Timeout() {
+		return "no answer within " + timeout.String()
+	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		if u.Timeout() {
-			return "no answer within " + timeout.String()
-		}
 		err = u.Err
 	}
 	return err.Error()

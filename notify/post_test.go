@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -156,5 +157,50 @@ func TestAnswers(t *testing.T) {
 	}
 	if o := try(t, loopback, Delivery{ID: "c", URL: "http://127.0.0.1:1/"}); o.OK || o.Status != 0 || strings.Contains(o.Error, "Post") {
 		t.Errorf("no listener: %+v", o)
+	}
+}
+
+// An answer that is wanted comes to whom it is wanted by, whole or not at all.
+func TestAnswersThatAreWanted(t *testing.T) {
+	answer, status := "", http.StatusOK
+	var asked *http.Request
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer srv.Close()
+	s := New(Config{Guard: loopback, Timeout: time.Second, MaxTaken: 10, Now: func() int64 { return 0 }, Logger: slog.New(slog.DiscardHandler)})
+	defer s.client.CloseIdleConnections()
+	taken := ""
+	d := Delivery{
+		ID: "c", URL: srv.URL, Header: map[string]string{"Axd-Schedule": "x"},
+		Take: func(_ context.Context, body []byte) error {
+			if taken = string(body); taken == "bad" {
+				return errors.New("is no list")
+			}
+			return nil
+		},
+	}
+	for _, c := range []struct {
+		answer string
+		status int
+		taken  string
+		why    string
+	}{
+		{"0123456789", 200, "0123456789", ""},
+		{"01234567890", 200, "", "longer than 10 bytes"},
+		{"bad", 200, "bad", "is no list"},
+		{"gone", 410, "", "answered 410: gone"},
+		{"", 302, "", "redirects are not followed"},
+	} {
+		answer, status, taken = c.answer, c.status, ""
+		o := s.post(t.Context(), &d)
+		if o.OK != (c.why == "") || o.Status != c.status || taken != c.taken || !strings.Contains(o.Error, c.why) {
+			t.Errorf("%q: %+v, taken %q", c.answer, o, taken)
+		}
+	}
+	if asked.Method != http.MethodGet || asked.Header.Get("Axd-Schedule") != "x" || asked.Header.Get("Content-Type") != "" {
+		t.Errorf("%s %v", asked.Method, asked.Header)
 	}
 }

@@ -22,19 +22,21 @@ const (
 	commitWait = 500 * time.Millisecond
 )
 
-// Config says how callbacks are sent. Zero values take the defaults.
+// Config says how requests are sent. Zero values take the defaults.
 type Config struct {
 	Guard     Guard
 	PerTarget int               // requests to one target at once
 	Total     int               // requests at once
 	Timeout   time.Duration     // of one request, answer included
 	UserAgent string            // default: axd
+	What      string            // is sent, for the log; default: callback
+	MaxTaken  int               // bytes of an answer that is wanted; what is longer is no good
 	Now       func() int64      // the cluster's clock, Unix ms
 	Transport http.RoundTripper // default: HTTP by the Guard's rules
 	Logger    *slog.Logger
 }
 
-// Delivery is one callback to send.
+// Delivery is one request to send.
 type Delivery struct {
 	ID     string // the same however often it is sent
 	URL    string
@@ -42,6 +44,11 @@ type Delivery struct {
 	Keys   [][]byte // to sign it with; none: it is not signed
 	Unsent string   // why it can't be sent now: that counts as a try; empty: it can
 	Handle any      // the outbox's own
+	Header map[string]string
+
+	// Take makes the request a GET, whose answer is wanted: it gets the body, while the
+	// request counts as on its way. An error says why the answer is no good.
+	Take func(ctx context.Context, body []byte) error
 }
 
 // Outcome is what came of one try.
@@ -87,6 +94,7 @@ func New(cfg Config) *Sender {
 	cfg.Total = cmp.Or(cfg.Total, DefaultTotal)
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "axd")
+	cfg.What = cmp.Or(cfg.What, "callback")
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}

@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 )
 
@@ -15,9 +17,9 @@ func explainLimits(_ *loop, q *asked) {
 	if b := g.concurrencyBound; b != nil && b.held >= g.concurrency.Max {
 		q.add(job.Reason{
 			Code: job.ReasonLimitHeld,
-			Text: fmt.Sprintf("Its concurrency limit%s lets %d run at a time; held by %s.", ofKey(g.concurrencyKey), g.concurrency.Max,
-				count(b.held, "attempt")),
-			Next: "Wait until one of them has ended: 'axd limit list' tells which.",
+			Text: fmt.Sprintf("Its concurrency limit%s lets %d run at a time; held by %s%s.", ofKey(g.concurrencyKey), g.concurrency.Max,
+				count(b.held, "attempt"), holdersOf(q.r, b)),
+			Next: "Wait until one of them has ended: 'axd limit list' tells of all.",
 		})
 	}
 	const micro = 1000
@@ -30,6 +32,21 @@ func explainLimits(_ *loop, q *asked) {
 			})
 		}
 	}
+}
+
+// holdersOf names the tasks that hold a limit, the first of them.
+func holdersOf(r fsm.Reader, b *bound) string {
+	var names []string
+	for _, h := range fsm.LimitHolders(r, b.id, maxNamed) {
+		names = append(names, "task "+h.Ref.ID.String())
+	}
+	switch {
+	case len(names) == 0: // they are about to be committed
+		return ""
+	case b.held > len(names):
+		names = append(names, fmt.Sprintf("and %d more", b.held-len(names)))
+	}
+	return " (" + strings.Join(names, ", ") + ")"
 }
 
 func ofKey(key string) string {

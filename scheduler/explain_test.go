@@ -317,14 +317,15 @@ func TestExplainLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.worker("w1", 20, 0).mustConnect()
-		c.submit(limited("a", 2), limited("a", 2))
+		holders := c.submit(limited("a", 2), limited("a", 2))
 		time.Sleep(time.Second)
 		held := c.submit(limited("a", 2))[0]
 		slow := handler(0)
 		slow.Rate = &job.Rate{Max: 1, Per: job.Duration(time.Minute), Name: "slow"}
 		rated := c.submit(slow, slow)
 		time.Sleep(time.Second)
-		if r := c.only(held, job.ReasonLimitHeld); !strings.Contains(r.Text, `key "a" lets 2 run at a time; held by 2 attempts`) {
+		if r := c.only(held, job.ReasonLimitHeld); !strings.Contains(r.Text, `key "a" lets 2 run at a time; held by 2 attempts (task `) ||
+			!strings.Contains(r.Text, holders[0].ID.String()) || !strings.Contains(r.Text, holders[1].ID.String()) {
 			t.Errorf("%+v", r)
 		}
 		if r := c.only(rated[1], job.ReasonRateLimited); r.Until-time.Now().UnixMilli() < 58_000 || r.Until-time.Now().UnixMilli() > 60_000 {

@@ -68,9 +68,9 @@ func (f *firing) goOn(last int64) {
 }
 
 // mayLead tells whether a time can be fired before it has come: a task waits for its
-// time, a run doesn't, and nothing must have to end until then for it to be judged.
+// time, a run and a list don't, and nothing must have to end until then for it to be judged.
 func (f *firing) mayLead() bool {
-	return f.spec.Workflow == "" && (f.spec.OverlapOrDefault() == job.OverlapAllow || f.st.Active+f.st.Queued == 0)
+	return f.spec.Job != "" && (f.spec.OverlapOrDefault() == job.OverlapAllow || f.st.Active+f.st.Queued == 0)
 }
 
 // ahead fires times that have not come yet, so that their tasks can be armed. Unless

@@ -116,6 +116,8 @@ func (s *Server) Metrics() map[string]float64 {
 		"callbacks_delivered_total": float64(s.callbacks.Delivered()),
 		"callbacks_failed_total":    float64(s.callbacks.Failed()),
 		"callbacks_in_flight":       float64(s.callbacks.InFlight()),
+		"lists_compared_total":      float64(s.lists.Delivered()),
+		"lists_failed_total":        float64(s.lists.Failed()),
 		"leader":                    0,
 	}
 	if s.sched.LowSuspended() {

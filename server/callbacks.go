@@ -15,11 +15,14 @@ func (s *Server) newCallbacks() *notify.Sender {
 	})
 }
 
-// hintCallbacks tells the sender what an entry made owed.
-func (s *Server) hintCallbacks(events []fsm.Event) {
+// hintOwed tells the senders what an entry made owed.
+func (s *Server) hintOwed(events []fsm.Event) {
 	for i := range events {
 		if c := events[i].Callback; c != nil {
 			s.callbacks.Owed(c.Target(), c.Due)
+		}
+		if l := events[i].List; l != nil {
+			s.lists.Owed(l.Target(), l.Due)
 		}
 	}
 }
@@ -34,8 +37,12 @@ type outbox struct {
 func (o outbox) Targets(after string, limit int) []notify.Target {
 	v := o.node.View()
 	defer v.Close()
+	return targets(fsm.CallbackTargets(v, after, limit))
+}
+
+func targets(owed []fsm.OwedTarget) []notify.Target {
 	var out []notify.Target
-	for _, t := range fsm.CallbackTargets(v, after, limit) {
+	for _, t := range owed {
 		out = append(out, notify.Target{Name: t.Name, Due: t.Due})
 	}
 	return out
@@ -50,7 +57,7 @@ func (o outbox) Due(target string, limit int) ([]notify.Delivery, int64) {
 	for i := range list {
 		c := &list[i]
 		out[i] = notify.Delivery{ID: c.Ref().String(), URL: c.URL, Body: fsm.CallbackBody(v, c), Handle: c}
-		keys, err := o.signingKeys(v, c)
+		keys, err := o.signingKeys(v, c.Namespace, c.Secret)
 		if out[i].Keys = keys; err != nil {
 			out[i].Unsent = err.Error()
 		}

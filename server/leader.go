@@ -107,6 +107,7 @@ func (s *Server) lead(ctx context.Context, term uint64) {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.keepHouse(ctx) })
 	beside.Go(func() { s.callbacks.Run(ctx, outbox{s, term}) })
+	beside.Go(func() { s.lists.Run(ctx, listsOwed{s, term}) })
 	s.sched.Run(ctx, term)
 	s.leading.Store(false)
 	beside.Wait()
@@ -208,7 +209,7 @@ func (s *Server) onEvents(meta fsm.Meta, events []fsm.Event) {
 		return
 	}
 	s.sched.Events(meta.Index, events)
-	s.hintCallbacks(events)
+	s.hintOwed(events)
 	s.logTransitions(events)
 }
 

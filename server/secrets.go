@@ -108,15 +108,15 @@ func (s *Server) SealSecret(namespace, name string, value []byte) ([]byte, error
 	return s.secrets.seal(namespace, name, value), nil
 }
 
-// signingKeys are the values of a callback's secret, the newest first.
-func (s *Server) signingKeys(v fsm.Reader, c *fsm.Callback) ([][]byte, error) {
-	if c.Secret == "" {
+// signingKeys are the values of a secret, the newest first; without a name none.
+func (s *Server) signingKeys(v fsm.Reader, namespace, name string) ([][]byte, error) {
+	if name == "" {
 		return nil, nil
 	}
-	secret, ok := fsm.GetSecret(v, c.Namespace, c.Secret)
+	secret, ok := fsm.GetSecret(v, namespace, name)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("not sent: there is no secret %s to sign it with", c.Secret)
+		return nil, fmt.Errorf("not sent: there is no secret %s to sign it with", name)
 	case s.secrets == nil:
 		return nil, fmt.Errorf("not sent: server %s has no --secret-key-file to sign it", s.cfg.Name)
 	}
@@ -125,7 +125,7 @@ func (s *Server) signingKeys(v fsm.Reader, c *fsm.Callback) ([][]byte, error) {
 		if len(sealed) == 0 {
 			continue
 		}
-		k, err := s.secrets.open(c.Namespace, c.Secret, sealed)
+		k, err := s.secrets.open(namespace, name, sealed)
 		if err != nil {
 			return nil, fmt.Errorf("not sent: %w", err)
 		}

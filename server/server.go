@@ -50,7 +50,8 @@ type Server struct {
 	gossip    Membership
 	sched     *scheduler.Scheduler
 	callbacks *notify.Sender
-	secrets   *secretBox // nil: this server has no key
+	lists     *notify.Sender // requests for them
+	secrets   *secretBox     // nil: this server has no key
 	clock     *clock
 	vouch     vouch
 	watch     clockWatch
@@ -127,7 +128,7 @@ func (s *Server) open() (err error) {
 		Log: asyncLog{s}, State: stateView{s}, Logger: s.log, Now: s.clock.Now, Mono: s.cfg.Host.Mono,
 		LeaseTTL: s.cfg.LeaseTTL, Retention: s.cfg.Retention, Horizon: 2*s.cfg.electionTimeout() + time.Second,
 	})
-	s.callbacks = s.newCallbacks()
+	s.callbacks, s.lists = s.newCallbacks(), s.newLists()
 	if s.gossip, err = s.startGossip(); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func explanationTable(t *table, e client.Explanation) {
 		}
 		t.wrapped(explainWidth, r.Code, text)
 		if r.Next != "" {
-			t.wrapped(explainWidth, "", "→ "+r.Next)
+			t.wrapped(explainWidth, " ", "→ "+r.Next)
 		}
 	}
 }

@@ -60,3 +60,42 @@ func TestWhatAnEventHasDoneSoFar(t *testing.T) {
 		}
 	}
 }
+
+// What to do about a reason stands below its text, with nothing before it.
+func TestAnExplanationFitsATerminal(t *testing.T) {
+	var buf bytes.Buffer
+	tb := newTable(&buf)
+	explanationTable(tb, client.Explanation{Reasons: []client.Reason{{Code: "not_due", Text: "It is due later.", Next: "Wait."}}})
+	if err := tb.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if out := buf.String(); !strings.Contains(out, "not_due  It is due later.\n         → Wait.\n") {
+		t.Errorf("%q", out)
+	}
+}
+
+// A fire tells what came of its list, or why that is owed still.
+func TestWhatCameOfAList(t *testing.T) {
+	next := time.Date(2026, 11, 29, 12, 56, 40, 0, time.Local)
+	for want, l := range map[string]client.ComparedList{
+		"list: 3 same": {State: "done", Tries: 1, Same: 3},
+		"list: 0 same, 1 differ, 2 missing, 2 submitted, 1 replayed, 1 wrong": {
+			State: "done", Differs: 1, Missing: 2, Submitted: 2, Replayed: 1, Wrong: 1,
+		},
+		"list owed":                              {State: "owed"},
+		"list owed after 2 tries, next 12:56:40": {State: "owed", Tries: 2, NextTry: &next},
+		"list failed after 9 tries":              {State: "failed", Tries: 9},
+	} {
+		if got := madeBy(client.Fire{List: &l}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	f := client.Fire{List: &client.ComparedList{State: "done", Differences: []client.ListDifference{{IdempotencyKey: "k1", Verdict: "differs", State: "failed"}}}}
+	if got := whyOf(f); got != "k1 differs: failed" {
+		t.Errorf("why %q", got)
+	}
+	f.List.LastError = "answered 503"
+	if got := whyOf(f); got != "answered 503" {
+		t.Errorf("why %q", got)
+	}
+}

@@ -120,8 +120,11 @@ func wordsOf(s *client.Schedule) string {
 }
 
 func targetOf(s *job.ScheduleSpec) string {
-	if s.Workflow != "" {
+	switch {
+	case s.Workflow != "":
 		return "workflow " + s.Workflow
+	case s.ReconcileURL != "":
+		return "list " + s.ReconcileURL
 	}
 	return "job " + s.Job
 }
@@ -148,6 +151,14 @@ func scheduleTable(t *table, s client.Schedule) {
 	t.pair("Version", strconv.FormatUint(s.Version, 10))
 	t.pair("Description", s.Description)
 	t.pair("Fires", targetOf(&s.ScheduleSpec))
+	if s.ReconcileURL != "" {
+		what := "compared"
+		if s.ReconcileReplay {
+			what += "; what is missing is submitted, what failed is replayed"
+		}
+		t.pair("List is", what)
+		t.pair("Secret", s.ReconcileSecret)
+	}
 	t.pair("When", whenOf(&s.ScheduleSpec))
 	t.pair("In words", wordsOf(&s))
 	t.pair("Zone", s.TimezoneOrDefault())
@@ -295,8 +306,11 @@ rule for overlaps holds; where that would skip the time, the command is refused.
 	})
 }
 
-// madeBy is the task or the run that a fire made.
+// madeBy is the task or the run that a fire made, or what came of its list.
 func madeBy(f client.Fire) string {
+	if f.List != nil {
+		return listOf(f.List)
+	}
 	if f.Run != "" {
 		return "run " + f.Run
 	}
@@ -304,6 +318,44 @@ func madeBy(f client.Fire) string {
 		return "task " + f.Task
 	}
 	return ""
+}
+
+// listOf tells in few words what came of a list.
+func listOf(l *client.ComparedList) string {
+	if l.State != "done" {
+		text := "list " + l.State
+		if l.Tries > 0 {
+			text += fmt.Sprintf(" after %d tries", l.Tries)
+		}
+		if l.NextTry != nil {
+			text += ", next " + l.NextTry.Local().Format(time.TimeOnly)
+		}
+		return text
+	}
+	parts := []string{fmt.Sprintf("list: %d same", l.Same)}
+	for _, c := range []struct {
+		n    int
+		what string
+	}{
+		{l.Differs, "differ"}, {l.Missing, "missing"}, {l.Submitted, "submitted"}, {l.Replayed, "replayed"}, {l.Wrong, "wrong"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// differenceOf tells of one key; JSON has them all.
+func differenceOf(d *client.ListDifference) string {
+	text := cut(d.IdempotencyKey, 30) + " " + d.Verdict
+	switch {
+	case d.Error != "":
+		return cut(d.IdempotencyKey, 30) + ": " + cut(d.Error, 50)
+	case d.State != "":
+		text += ": " + d.State
+	}
+	return text
 }
 
 func newScheduleFires() *cobra.Command {
@@ -315,7 +367,8 @@ func newScheduleFires() *cobra.Command {
 		Use: "fires NAME", Short: "List what became of a schedule's times, the newest first", Args: exactlyOne("NAME"),
 		Long: `List what became of a schedule's times, the newest first. PLANNED is the wall
 time in the schedule's zone, AT the same instant in yours. Times that had the
-same fate are one row, with their number and the last of them.`,
+same fate are one row, with their number and the last of them. Of a schedule that
+compares a list it is told what came of that; -o json has the first differences.`,
 		Example: `  axd schedule fires nightly --verdict missed --from 2026-03-01T00:00:00Z`,
 	}
 	cmd.Flags().StringVar(&f.Verdict, "verdict", "", "only those that are planned, queued, waiting, fired, merged, skipped or missed")
@@ -366,6 +419,10 @@ func lateOf(f client.Fire) string {
 func whyOf(f client.Fire) string {
 	why := f.Why
 	switch {
+	case f.List != nil && f.List.LastError != "":
+		why = cut(f.List.LastError, 80)
+	case f.List != nil && len(f.List.Differences) > 0:
+		why = differenceOf(&f.List.Differences[0])
 	case f.Error != "":
 		why = cut(f.Error, 80)
 	case f.Into != nil:
