@@ -12,14 +12,14 @@ import (
 // AuditVerbs are what audit records tell of, by the kind of object: a list may ask for
 // nothing else.
 var AuditVerbs = map[string][]string{
-	"job":         {"put", "delete"},
+	"job":         {"put", "delete", "pause", "resume"},
 	"schedule":    {"put", "delete", "pause", "resume", "trigger", "backfill", "cancel_backfill"},
 	"workflow":    {"put", "delete"},
 	"calendar":    {"put", "delete"},
 	"secret":      {"put", "delete"},
 	"run":         {"cancel", "rerun", "force_success", "skip"},
 	"task":        {"cancel", "reschedule"},
-	"dead_letter": {"replay", "discard"},
+	"dead_letter": {"replay", "discard", "cancel_act"},
 	"worker":      {"drain", "resume", "forget"},
 	"cluster":     {"set"},
 	"alert":       {"acknowledge"},

@@ -100,7 +100,7 @@ func TestTheHotPathIsNotRecorded(t *testing.T) {
 // What a list may ask for are the kinds and verbs of all acts.
 func TestAuditVerbs(t *testing.T) {
 	commands := []Command{
-		&PauseSchedule{Resume: true}, &DrainWorker{Resume: true}, &DeadLetters{Replay: true}, &Configure{Settings: &job.Settings{}},
+		&PauseSchedule{Resume: true}, &PauseJob{Resume: true}, &DrainWorker{Resume: true}, &DeadLetters{Replay: true}, &Configure{Settings: &job.Settings{}},
 	}
 	for code := range Code(255) {
 		if c := newCommand(code); c != nil {

@@ -54,7 +54,7 @@ type ScheduleState struct {
 	// Unfired are times in a row, up to the last, that should have been fired and were
 	// not; Alerted: it has an alert of its own for it.
 	Unfired int64 `msgpack:"u,omitempty"`
-	Alerted bool  `msgpack:"w,omitempty"`
+	Alerted bool  `msgpack:"W,omitempty"`
 
 	Ledger Ledger         `msgpack:"k"`
 	Counts ScheduleCounts `msgpack:"C"`

@@ -172,6 +172,7 @@ func checkFile(f *file, used exceptionUse) []Finding {
 	found = append(found, checkFuncs(f)...)
 	found = append(found, checkImports(f)...)
 	found = append(found, checkPure(f)...)
+	found = append(found, checkKeys(f)...)
 	found = append(found, checkExit(f, used)...)
 	return append(found, checkSleep(f, used)...)
 }
