@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,7 @@ func planOf(seed uint64, only []Kind) Plan {
 // campaign is many runs.
 type campaign struct {
 	began time.Time
+	busy  time.Duration // of this process when it began
 	only  []Kind
 
 	// What bounds it.
@@ -110,7 +112,7 @@ type campaign struct {
 }
 
 func newCampaign(t *testing.T) *campaign {
-	c := &campaign{began: time.Now(), budget: simBudget, total: Report{Faults: map[Kind]int{}, Effects: map[Kind]int{}}}
+	c := &campaign{began: time.Now(), busy: processorTime(), budget: simBudget, total: Report{Faults: map[Kind]int{}, Effects: map[Kind]int{}}}
 	for name := range strings.SplitSeq(os.Getenv(envFaults), ",") {
 		if name == "" {
 			continue
@@ -276,9 +278,17 @@ func (c *campaign) add(r Report) {
 	}
 }
 
+// processorTime is what this process has used of processors.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // or it is 0, and so is the figure
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func (c *campaign) tell(what string) {
 	took, r := time.Since(c.began), c.total
-	fmt.Printf("%s: %d runs, %.2f virtual hours in %.1f s (%.1f per minute), %d calls (%d done), %d attempts, %d log entries, %s\n",
-		what, c.runs, r.Virtual.Hours(), took.Seconds(), r.Virtual.Hours()/took.Minutes(), r.Calls, r.Answered,
-		r.Attempts, r.Entries, FaultLine(r.Faults))
+	busy := processorTime() - c.busy
+	fmt.Printf("%s: %d runs, %.2f virtual hours in %.1f s (%.1f per minute, %.1f per minute of a processor), %d calls (%d done), "+
+		"%d attempts, %d log entries, %s\n", what, c.runs, r.Virtual.Hours(), took.Seconds(), r.Virtual.Hours()/took.Minutes(),
+		r.Virtual.Hours()/busy.Minutes(), r.Calls, r.Answered, r.Attempts, r.Entries, FaultLine(r.Faults))
 }
