@@ -24,7 +24,6 @@ const (
 func diskScenarios() []Scenario {
 	const group = "disks"
 	return []Scenario{
-		{Name: "kill-at-snapshot", Group: group, Summary: "kill -9 of a server in the moment it makes a snapshot", serverArgs: []string{"--snapshot-mib", "1"}, play: killAtSnapshot},
 		{Name: "torn-log", Group: group, Summary: "the log of a stopped server has lost its end", play: damaged("its log is cut short", tear)},
 		{Name: "disk-full", Group: group, Summary: "the disk of one server fills up, and is freed later", smallDisk: true, play: diskFull},
 		{Name: "flipped-bits", Group: group, Summary: "bits of the log of a stopped server are flipped", play: damaged("bits of its log are flipped", flip)},

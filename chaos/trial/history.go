@@ -119,9 +119,13 @@ func (h *history) believe() {
 	if len(h.Dumps) == 0 {
 		return
 	}
+	seen := map[string]bool{}
+	for _, a := range h.Attempts {
+		seen[a.Task] = true
+	}
 	for id, list := range h.Dumps[0].Attempts {
 		for _, a := range list {
-			if a.Started == 0 {
+			if a.Started == 0 || seen[id] {
 				continue
 			}
 			at := chaos.Attempt{

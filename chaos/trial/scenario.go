@@ -30,8 +30,7 @@ type Scenario struct {
 	// play makes trouble until ctx ends or it has done it once, whichever is later.
 	play func(ctx context.Context, st *stage) error
 
-	serverArgs []string
-	skew       time.Duration // that the cluster's clock may have from true time
+	skew time.Duration // that the cluster's clock may have from true time
 	// smallDisk: the second server's data lie on a small disk of its own.
 	smallDisk bool
 }

@@ -63,7 +63,7 @@ func newStage(cfg *Options, s *Scenario, dir string, seed uint64) (st *stage, er
 	}()
 	conf := process.Config{
 		Bin: cfg.Bin, Dir: dir, Servers: servers, Forwarded: true,
-		ServerArgs: append([]string{"--lease-ttl", leaseTTL.String(), "--callback-allow", "127.0.0.0/8"}, s.serverArgs...),
+		ServerArgs: []string{"--lease-ttl", leaseTTL.String(), "--callback-allow", "127.0.0.0/8"},
 	}
 	if s.Clocks {
 		st.clocks = filepath.Join(dir, "clocks")
