@@ -22,8 +22,9 @@ const maxViolations = 30 // told of one run
 func Check(h History, limits Limits) []string {
 	c := newCheck(h, limits)
 	for _, step := range []func(){
-		c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
-		c.reschedules, c.states, c.graphs, c.logs,
+		c.logs, c.enough, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
+		c.reschedules, c.states, c.retries, c.timeouts, c.guarded, c.sweep, c.callbacks, c.deadLetters, c.ledgers, c.events, c.graphs,
+		c.registers,
 	} {
 		step()
 	}
@@ -36,20 +37,60 @@ type check struct {
 	tasks  map[string][]Call    // acknowledged calls by task
 	runs   map[string][]Attempt // in the order of their starts
 	found  []string
+
+	// What the log shows; see replay.
+	ends    map[string][]end // of each task, in order
+	revived map[string]bool  // tasks that had ended and run again, by hand
+	touched map[string]bool  // runs of which somebody has changed by hand what became of a step
+	forced  map[string]bool  // tasks of steps that were made a success by hand
+}
+
+// end is one end of a task.
+type end struct {
+	state   job.State
+	version uint64    // of the task, which is the number of its callback
+	wrote   time.Time // when the leader wrote the entry, by true time; zero: unknown
 }
 
 func newCheck(h History, limits Limits) *check {
-	c := &check{History: h, limits: limits, tasks: map[string][]Call{}, runs: map[string][]Attempt{}}
+	c := &check{
+		History: h, limits: limits, tasks: map[string][]Call{}, runs: map[string][]Attempt{},
+		ends: map[string][]end{}, revived: map[string]bool{}, touched: map[string]bool{}, forced: map[string]bool{},
+	}
 	for _, call := range h.Calls {
-		if call.Task != "" && call.Code == "" {
+		if call.Task != "" && call.Code == "" && call.State != "" {
 			c.tasks[call.Task] = append(c.tasks[call.Task], call)
 		}
 	}
 	for _, a := range h.Attempts {
 		c.runs[a.Task] = append(c.runs[a.Task], a)
 	}
+	c.byHand()
 	return c
 }
+
+// byHand notes what callers have changed of runs.
+func (c *check) byHand() {
+	for _, call := range c.Calls {
+		if !slices.Contains([]Verb{Rerun, RerunStep, SkipStep, ForceSuccess}, call.Verb) || len(c.Dumps) == 0 {
+			continue
+		}
+		c.touch(call.Object)
+		for _, s := range c.Dumps[0].Runs[call.Object].Steps {
+			if call.Verb == ForceSuccess && s.Name == call.Arg {
+				c.forced[s.Task] = true
+			}
+		}
+	}
+}
+
+// touch notes a change of a run by hand, which may change the one whose step it is.
+func (c *check) touch(run string) {
+	for ; run != "" && !c.touched[run]; run = c.Dumps[0].Runs[run].Parent {
+		c.touched[run] = true
+	}
+}
+
 
 func (c *check) broken(format string, args ...any) {
 	if len(c.found) < maxViolations {
@@ -70,19 +111,37 @@ func (c *check) final(id string) (state job.State, ok bool) {
 // passing are the codes of calls that faults may cause.
 var passing = []job.Code{job.CodeNoLeader, job.CodeUnknownOutcome, job.CodeOverloaded, job.CodeTimeout}
 
+// refusable are the calls that the state of what they are about may forbid.
+var refusable = []Verb{
+	Cancel, Reschedule, SubmitUnique, Replay, Discard, CancelRun, Rerun, RerunStep, SkipStep, ForceSuccess, Trigger, Pause, Resume,
+}
+
 // answers: a call is answered, refused for a reason, or fails as faults make it.
 func (c *check) answers() {
 	for _, call := range c.Calls {
-		moves := call.Verb == Cancel || call.Verb == Reschedule
 		switch {
-		case call.Code == "", slices.Contains(passing, call.Code), moves && call.Code == job.CodeConflict,
-			call.Body > 0 && call.Code == job.CodeIdempotencyMismatch:
+		case call.Code == "", slices.Contains(passing, call.Code), slices.Contains(refusable, call.Verb) && call.Code == job.CodeConflict,
+			call.Body > 0 && call.Code == job.CodeIdempotencyMismatch, call.noSuchStep():
 		case call.Code == job.CodeNotFound:
-			c.broken("%s: task %s was acknowledged and is not found", call.Verb, call.Task)
+			c.broken("%s: %s was acknowledged and is not found", call.Verb, call.about())
 		default:
-			c.broken("%s of task %q with key %q was answered with %s", call.Verb, call.Task, call.Key, call.Code)
+			c.broken("%s of %s with key %q was answered with %s", call.Verb, call.about(), call.Key, call.Code)
 		}
 	}
+}
+
+// about names what a call is about.
+func (call *Call) about() string {
+	if call.Object != "" {
+		return string(call.Verb) + " " + call.Object
+	}
+	return "task " + call.Task
+}
+
+// noSuchStep tells whether a call names a step that not every workflow has.
+func (call *Call) noSuchStep() bool {
+	return call.Code == job.CodeNotFound && slices.Contains([]Verb{Rerun, RerunStep, SkipStep, ForceSuccess}, call.Verb) && call.Arg != "" ||
+		call.Code == job.CodeNotFound && (call.Verb == Replay || call.Verb == Discard)
 }
 
 // acknowledged: no task that a caller was told of is missing anywhere.
@@ -108,6 +167,9 @@ func (c *check) terminal() {
 	for id, calls := range c.tasks {
 		state, ok := c.final(id)
 		for _, saw := range calls {
+			if c.revived[id] {
+				continue // registers judges
+			}
 			if client.Ended(saw.State) && ok && saw.State != state.String() {
 				c.broken("task %s was %s for a caller and is %s in the end", id, saw.State, state)
 			}
@@ -131,14 +193,14 @@ func (c *check) results() {
 	}
 	for _, d := range c.Dumps {
 		for id, t := range d.Tasks {
-			if t.State == job.Success && !standsIn(&t) && !succeeded[id+t.LastToken.String()] {
+			if t.State == job.Success && !standsIn(&t) && !c.forced[id] && !succeeded[id+t.LastToken.String()] {
 				c.broken("task %s is a success by token %s, with which no worker saw one", id, t.LastToken)
 			}
 			for _, a := range d.Attempts[id] {
 				if a.Outcome == job.OutcomeSuccess && !succeeded[id+a.Token.String()] {
 					c.broken("attempt %d of task %s is a success that no worker saw", a.Number, id)
 				}
-				if a.Outcome == job.OutcomeSuccess && t.State != job.Success {
+				if a.Outcome == job.OutcomeSuccess && t.State != job.Success && !c.revived[id] {
 					c.broken("task %s is %s although attempt %d counts as a success", id, t.State, a.Number)
 				}
 			}
@@ -151,7 +213,7 @@ func (c *check) results() {
 func (c *check) tokens() {
 	for id, runs := range c.runs {
 		for i := 1; i < len(runs); i++ {
-			if runs[i].Token.Compare(runs[i-1].Token) <= 0 {
+			if order := runs[i].Token.Compare(runs[i-1].Token); order < 0 && runs[i].Job != eagerJob || order == 0 {
 				c.broken("task %s: %s started after %s", id, runs[i], runs[i-1])
 			}
 		}
@@ -159,10 +221,10 @@ func (c *check) tokens() {
 }
 
 // overlaps: no attempt starts before the one before it has ended, unless that
-// one's process was held.
+// one's process was held, or the job allows it.
 func (c *check) overlaps() {
 	for id, runs := range c.runs {
-		for i := 1; i < len(runs); i++ {
+		for i := 1; i < len(runs) && runs[i].Job != eagerJob; i++ {
 			for _, before := range runs[:i] {
 				if !before.Frozen && (before.End.IsZero() || before.End.After(runs[i].Start)) {
 					c.broken("task %s: %s started while %s still ran", id, runs[i], before)

@@ -88,14 +88,6 @@ func TestChecksFindEachBrokenPromise(t *testing.T) {
 		"although it was moved": func(h *History, id string) {
 			h.Calls = append(h.Calls, Call{Verb: Reschedule, Task: id, Begun: at(10), Ended: at(11), State: "scheduled", Due: at(5000)})
 		},
-		"run r was acknowledged": func(h *History, _ string) { h.Runs = []string{"r"} },
-		"run r is running":       func(h *History, _ string) { h.Dumps[0].Runs = map[string]RunDump{"r": {State: job.RunRunning}} },
-		"step b began": func(h *History, id string) {
-			h.Attempts = append(h.Attempts, Attempt{Task: "b", Start: at(1050), End: at(1060)})
-			h.Dumps[0].Runs = map[string]RunDump{"r": {State: job.RunSuccess, Steps: []StepDump{
-				{Name: "a", Tasks: []string{id}}, {Name: "b", Needs: []string{"a"}, Tasks: []string{"b"}},
-			}}}
-		},
 		"a broken invariant":    func(h *History, _ string) { h.Dumps[0].Broken = []string{"a broken invariant"} },
 		"counts 2 tasks":        func(h *History, _ string) { h.Dumps[0].Counts[job.Success] = 2 },
 		"hold different states": func(h *History, _ string) { h.Dumps[1].Hash = 8 },

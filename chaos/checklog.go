@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"bytes"
+	"slices"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -95,57 +97,203 @@ func (c *check) entry(index uint64) *raft.Log {
 	return first
 }
 
-const replayCheck = 500 // entries between two looks at all invariants
+const (
+	replayCheck = 500        // entries between two looks at all invariants at the least
+	replayLooks = 8          // at them, about
+	tasksTable  = byte(0x04) // of the state's tables that of the tasks; its keys are namespace, 0, id
+	idBytes     = 16
+)
+
+// tap notes which tasks a transaction writes.
+type tap struct {
+	store.Batch
+	tasks []fsm.TaskRef
+}
+
+// Set implements fsm.Tx.
+func (t *tap) Set(k, v []byte) {
+	t.Batch.Set(k, v)
+	if len(k) < idBytes+2 || k[0] != tasksTable {
+		return
+	}
+	ref := fsm.TaskRef{Namespace: string(k[1 : len(k)-idBytes-1]), ID: job.ID(k[len(k)-idBytes:])}
+	if !slices.Contains(t.tasks, ref) {
+		t.tasks = append(t.tasks, ref)
+	}
+}
+
+// change is what an entry has made of a task.
+type change struct {
+	index uint64
+	at    int64     // by the cluster's clock, Unix ms
+	wrote time.Time // when the leader wrote the entry, by true time; zero: unknown
+	codes []fsm.Code
+	was   fsm.Task // zero: there was none
+	is    fsm.Task
+	view  fsm.Reader // the state after the entry
+}
+
+// has tells whether the entry holds a command of one of the codes.
+func (ch *change) has(codes ...fsm.Code) bool {
+	return slices.ContainsFunc(ch.codes, func(code fsm.Code) bool { return slices.Contains(codes, code) })
+}
+
+// watcher judges changes in the order of the log.
+type watcher interface {
+	see(entry []change)
+	done(v fsm.Reader)
+}
 
 // replay applies the log to an empty state and follows every task through it.
 func (c *check) replay(log []*raft.Log) {
 	m, state := fsm.NewMachine(), store.NewMemory()
-	tasks := map[fsm.TaskRef]fsm.Task{}
+	tasks, told := map[fsm.TaskRef]fsm.Task{}, map[fsm.TaskRef]*fsm.Task{}
+	watchers := []watcher{&stepWatch{c}, newLimitWatch(c), newGraphWatch(c), newBreakerWatch(c), newFireWatch(c)}
 	for i, e := range log {
 		if e.Type != raft.LogCommand {
 			continue
 		}
-		b := state.Batch()
+		b := &tap{Batch: state.Batch()}
 		_, events, err := m.Apply(b, fsm.Meta{Index: e.Index, Term: e.Term}, e.Data)
 		b.Commit()
 		if err != nil {
 			c.broken("replaying the log: %v", err)
 			return
 		}
-		for _, ev := range events {
+		for _, ev := range events { // an entry may change a task more than once
 			if ev.Task != nil {
-				c.step(e.Index, tasks[ev.Task.Ref()], *ev.Task)
-				tasks[ev.Task.Ref()] = *ev.Task
+				c.step(e.Index, told[ev.Task.Ref()], ev.Task)
+				told[ev.Task.Ref()] = ev.Task
 			}
 		}
-		if i%replayCheck == 0 || i == len(log)-1 {
-			v := state.View()
+		v := state.View()
+		ch := change{index: e.Index, at: fsm.ReadInfo(v).Clock, wrote: c.wrote(e.Index), codes: codesOf(e.Data), view: v}
+		changes := make([]change, 0, len(b.tasks))
+		for _, ref := range b.tasks {
+			var there bool
+			if ch.is, there = fsm.GetTask(v, ref); there {
+				ch.was, tasks[ref] = tasks[ref], ch.is
+				changes = append(changes, ch)
+			}
+		}
+		for _, w := range watchers {
+			w.see(changes)
+		}
+		if i%max(replayCheck, len(log)/replayLooks) == 0 || i == len(log)-1 {
 			for _, what := range fsm.Check(v, maxBroken) {
 				c.broken("replaying the log to entry %d: %s", e.Index, what)
 			}
-			v.Close()
 		}
+		v.Close()
 	}
 	v := state.View()
 	defer v.Close()
+	for _, w := range watchers {
+		w.done(v)
+	}
 	replayed, applied := fsm.StateHash(v), fsm.ReadInfo(v).Applied
 	for _, d := range c.Dumps {
 		if d.Applied == applied && d.Hash != replayed {
 			c.broken("server %s does not hold what follows from its log up to entry %d", d.Server, applied)
 		}
+		for id := range d.Tasks {
+			if parsed, err := job.ParseID(id); err == nil && d.Applied == applied && tasks[fsm.TaskRef{Namespace: job.DefaultNamespace, ID: parsed}].Version == 0 {
+				c.broken("server %s holds task %s, which no entry made", d.Server, id)
+			}
+		}
+	}
+	c.conserved(applied, tasks)
+}
+
+// conserved: in each namespace there are as many tasks as were made.
+func (c *check) conserved(applied uint64, made map[fsm.TaskRef]fsm.Task) {
+	counted := map[string]int64{}
+	for ref := range made {
+		counted[ref.Namespace]++
+	}
+	for _, d := range c.Dumps {
+		for namespace, n := range counted {
+			if held := d.Held[namespace]; held != n && d.Applied == applied {
+				c.broken("server %s holds %d tasks of namespace %s, of which %d were made", d.Server, held, namespace, n)
+			}
+		}
 	}
 }
 
-// step judges one change of a task.
-func (c *check) step(index uint64, was, is fsm.Task) {
+// wrote is when a leader wrote an entry.
+func (c *check) wrote(index uint64) (first time.Time) {
+	for _, log := range c.Logs {
+		if e := log[index]; e != nil && !e.AppendedAt.IsZero() && (first.IsZero() || e.AppendedAt.Before(first)) {
+			first = e.AppendedAt
+		}
+	}
+	return first
+}
+
+func codesOf(data []byte) (codes []fsm.Code) {
+	e, err := fsm.DecodeEntry(data)
+	if err != nil {
+		return nil // replay tells
+	}
+	for _, command := range e.Commands {
+		codes = append(codes, fsm.CodeOf(command))
+	}
+	return codes
+}
+
+// stepWatch judges each change of a task by itself.
+type stepWatch struct{ *check }
+
+func (w *stepWatch) done(fsm.Reader) {}
+
+func (w *stepWatch) see(entry []change) {
+	for i := range entry { // first what was replayed, which moves others of its run
+		ch := &entry[i]
+		replayed := ch.was.Dead && !ch.is.Dead && !ch.is.State.Terminal() && ch.has(fsm.CodeDeadLetters, fsm.CodeContinueDead)
+		if replayed && !ch.is.Run.IsZero() && len(w.Dumps) > 0 {
+			w.touch(ch.is.Run.String())
+		}
+		if replayed {
+			w.revived[ch.is.ID.String()] = true
+		}
+	}
+	for i := range entry {
+		w.one(&entry[i])
+	}
+}
+
+func (w *stepWatch) one(ch *change) {
+	c, was, is := w.check, &ch.was, &ch.is
+	id, run := is.ID.String(), is.Run.String()
+	if was.State.Terminal() && was.State != is.State {
+		switch {
+		case c.revived[id] && !is.State.Terminal():
+		case !is.Run.IsZero() && c.touched[run]:
+			c.revived[id] = true
+		default:
+			c.broken("entry %d makes task %s %s, which had ended as %s", ch.index, id, is.State, was.State)
+		}
+	}
+	if is.State.Terminal() && was.State != is.State {
+		c.ends[id] = append(c.ends[id], end{is.State, is.Version, ch.wrote})
+	}
+}
+
+// step judges one change of a task that apply tells of.
+func (c *check) step(index uint64, was, is *fsm.Task) {
+	if was == nil {
+		was = &fsm.Task{}
+	}
 	switch {
-	case was.State.Terminal() && was.State != is.State:
-		c.broken("entry %d makes task %s %s, which had ended as %s", index, is.ID, is.State, was.State)
 	case is.LastToken.Compare(was.LastToken) < 0:
 		c.broken("entry %d lowers the token of task %s from %s to %s", index, is.ID, was.LastToken, is.LastToken)
 	case !was.Token.IsZero() && !is.Token.IsZero() && was.Token != is.Token:
 		c.broken("entry %d gives task %s token %s while %s is valid", index, is.ID, is.Token, was.Token)
-	case is.State == job.Success && was.State != job.Success && was.Token.IsZero() && !standsIn(&is):
+	case is.State == job.Success && was.State != job.Success && was.Token.IsZero() && !standsIn(is) && !c.forced[is.ID.String()]:
 		c.broken("entry %d makes task %s a success without a valid attempt", index, is.ID)
 	}
 }
+
+// standsIn tells whether a task is that of a step for which others ran: its items, or
+// its run.
+func standsIn(t *fsm.Task) bool { return !t.Run.IsZero() && t.Attempt == 0 }

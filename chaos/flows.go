@@ -4,33 +4,44 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/axd-project/axd/client"
-	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 )
 
-// The workflows of the load: a graph whose steps are decided and filled in by
-// expressions, fan out, and are another graph.
+// The workflows of the load: one whose steps are decided and filled in by
+// expressions, fan out and are another one; one that has a step for each rule, of
+// which some fail as a mask says; and a small one, of which there are many.
 const (
 	innerFlow = "inner"
 	outerFlow = "outer"
+	rulesFlow = "rules"
+	smallFlow = "small"
+)
+
+// The bits of the mask of rulesFlow.
+const (
+	failsA = 1 << iota
+	failsB
+	skipsC
+	maskEnd
 )
 
 func flows() map[string]job.WorkflowSpec {
 	quick := job.JSON(`{"run_ms": 50}`)
+	ms := job.Param{Name: "ms", Type: job.ParamInt, Default: job.JSON("10")}
 	return map[string]job.WorkflowSpec{
 		innerFlow: {
-			Params: []job.Param{{Name: "ms", Type: job.ParamInt, Default: job.JSON("10")}},
+			Params: []job.Param{ms},
 			Steps: []job.Step{
 				{Name: "a", Job: plainJob, Payload: job.JSON(`{"run_ms": "${{ params.ms }}"}`)},
 				{Name: "b", Job: plainJob, Payload: quick, Needs: []string{"a"}},
 			},
 		},
 		outerFlow: {
-			Params: []job.Param{{Name: "ms", Type: job.ParamInt, Default: job.JSON("10")}, {Name: "list", Type: job.ParamList, Default: job.JSON("[1]")}},
+			Params: []job.Param{ms, {Name: "list", Type: job.ParamList, Default: job.JSON("[1]")}},
 			Steps: []job.Step{
 				{Name: "first", Job: plainJob, Payload: job.JSON(`{"run_ms": "${{ params.ms }}", "fail": 1}`)},
 				{Name: "even", Job: plainJob, Payload: quick, Needs: []string{"first"}, When: `params.ms % 2 == 0 && steps.first.state == "success"`},
@@ -41,13 +52,48 @@ func flows() map[string]job.WorkflowSpec {
 			},
 			Finally: []job.Step{{Name: "end", Job: plainJob, Payload: quick}},
 		},
+		rulesFlow: rules(quick),
+		smallFlow: {
+			Steps: []job.Step{
+				{Name: "extract", Job: plainJob, Payload: job.JSON(`{"run_ms": 20}`)},
+				{Name: "clean", Job: plainJob, Payload: job.JSON(`{"run_ms": 20}`), Needs: []string{"extract"}},
+				{Name: "count", Job: plainJob, Payload: job.JSON(`{"run_ms": 20}`), Needs: []string{"extract"}},
+				{Name: "report", Job: plainJob, Payload: job.JSON(`{"run_ms": 20}`), Needs: []string{"clean", "count"}},
+			},
+		},
 	}
+}
+
+// rules has a step for each rule, which all need the same three.
+func rules(quick job.JSON) job.WorkflowSpec {
+	once := job.Policy{Retry: &job.Retry{MaxRetries: new(0)}}
+	fails := func(bit int) job.JSON {
+		return job.JSON(fmt.Sprintf(`{"run_ms": 30, "fail": "${{ int(params.mask / %d) %% 2 == 1 ? 99 : 0 }}"}`, bit))
+	}
+	needs := []string{"a", "b", "c"}
+	w := job.WorkflowSpec{
+		Params: []job.Param{{Name: "mask", Type: job.ParamInt, Default: job.JSON("0")}},
+		Steps: []job.Step{
+			{Name: "a", Job: doomedJob, Payload: fails(failsA), Policy: once, AllowFailure: true},
+			{Name: "b", Job: plainJob, Payload: fails(failsB), Policy: once},
+			{Name: "c", Job: plainJob, Payload: quick, When: fmt.Sprintf("params.mask < %d", skipsC)},
+		},
+		OnFailure: []job.Step{{Name: "tell", Job: plainJob, Payload: quick}},
+		Finally:   []job.Step{{Name: "end", Job: plainJob, Payload: quick}},
+	}
+	for _, r := range job.Rules {
+		w.Steps = append(w.Steps, job.Step{Name: string(r), Job: plainJob, Payload: quick, Needs: needs, Rule: r, AllowFailure: true})
+	}
+	w.Steps = append(w.Steps, job.Step{
+		Name: "last", Job: plainJob, Payload: quick, Needs: []string{string(job.AllSuccess), string(job.AllFailed), string(job.NoneFailed)}, Rule: job.AllDone,
+	})
+	return w
 }
 
 // defineFlows puts the workflows, the inner one first.
 func (l *load) defineFlows(ctx context.Context) error {
 	all := flows()
-	for _, name := range []string{innerFlow, outerFlow} {
+	for _, name := range []string{innerFlow, outerFlow, rulesFlow, smallFlow} {
 		if _, err := l.clients[0].PutWorkflow(ctx, name, all[name]); err != nil {
 			return fmt.Errorf("define workflow %s: %w", name, err)
 		}
@@ -57,133 +103,72 @@ func (l *load) defineFlows(ctx context.Context) error {
 
 // start starts a run and notes that it was acknowledged.
 func (c *caller) start() {
+	flow, params := c.flow()
+	call := Call{Verb: StartRun, Arg: string(params), Key: fmt.Sprintf("run-%d", c.next())}
+	c.together(1+c.rng.IntN(2), func(n int) { // the same request, at the same time
+		c.askThrough(c.i+n, call, func(ctx context.Context, cl *client.Client) (string, error) {
+			r, err := cl.StartRun(ctx, flow, client.StartRunRequest{Params: params, IdempotencyKey: call.Key})
+			if err == nil && n == 0 {
+				c.began(r.ID)
+			}
+			return r.ID, err
+		})
+	})
+}
+
+// flow draws a workflow with parameters.
+func (c *caller) flow() (name string, params []byte) {
+	switch c.rng.IntN(4) {
+	case 0:
+		return smallFlow, []byte("{}")
+	case 1, 2:
+		params, _ = json.Marshal(map[string]any{"mask": c.rng.IntN(maskEnd)}) // plain values
+		return rulesFlow, params
+	}
 	list := make([]int, c.rng.IntN(6))
 	for i := range list {
 		list[i] = c.rng.IntN(10)
 	}
-	params, _ := json.Marshal(map[string]any{"ms": c.rng.IntN(500), "list": list}) // plain values
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-	defer cancel()
-	run, err := c.clients[c.i].StartRun(ctx, outerFlow, client.StartRunRequest{Params: params})
-	if err == nil {
-		c.c.Ledger.started(run.ID)
-	}
+	params, _ = json.Marshal(map[string]any{"ms": c.rng.IntN(500), "list": list})
+	return outerFlow, params
 }
 
-func (l *Ledger) started(run string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.runs = append(l.runs, run)
-}
-
-// Runs returns the runs that were acknowledged.
-func (l *Ledger) Runs() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.runs)
-}
-
-// RunDump is a run as a server holds it.
-type RunDump struct {
-	State job.RunState
-	Steps []StepDump
-}
-
-// StepDump is a step of a run with its tasks: its own, or those of its items.
-type StepDump struct {
-	Name  string
-	Needs []string
-	Tasks []string
-}
-
-// dumpRuns reads all runs.
-func dumpRuns(r fsm.Reader) (map[string]RunDump, error) {
-	out := map[string]RunDump{}
-	for cursor := ""; ; {
-		page, err := fsm.ListRuns(r, fsm.RunFilter{Namespace: job.DefaultNamespace}, cursor, 0)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Runs {
-			d, err := dumpRun(r, &page.Runs[i])
-			if err != nil {
-				return nil, err
-			}
-			out[page.Runs[i].ID.String()] = d
-		}
-		if cursor = page.Next; cursor == "" {
-			return out, nil
-		}
-	}
-}
-
-func dumpRun(r fsm.Reader, run *fsm.Run) (RunDump, error) {
-	d := RunDump{State: run.State}
-	graph, ok := fsm.GetRunGraph(r, run)
-	if !ok {
-		return d, fmt.Errorf("the version of run %s is gone", run.ID)
-	}
-	steps, _, err := fsm.ListRunSteps(r, run.Ref(), "", 0)
-	for i := range steps {
-		def, _ := graph.Step(steps[i].Number)
-		s := StepDump{Name: def.Name, Needs: def.Needs, Tasks: []string{steps[i].Task.String()}}
-		if def.ForEach != nil {
-			s.Tasks = nil
-			for _, it := range fsm.Items(r, run.Ref(), steps[i].Number, &steps[i].Step, 0, job.MaxRunTasks) {
-				s.Tasks = append(s.Tasks, it.Record.ID.String())
-			}
-		}
-		d.Steps = append(d.Steps, s)
-	}
-	return d, err
-}
-
-// graphs: no run that was acknowledged is missing, each ends, and no step begins
-// before all that it needs has succeeded or was skipped.
-func (c *check) graphs() {
-	if len(c.Dumps) == 0 {
+// actOnRun changes by hand what becomes of a run.
+func (c *caller) actOnRun() {
+	id := c.latest(&c.runs, c.rng, 6)
+	if id == "" {
+		c.start()
 		return
 	}
-	d := c.Dumps[0]
-	for _, id := range c.Runs {
-		if _, ok := d.Runs[id]; !ok {
-			c.broken("run %s was acknowledged and is missing", id)
-		}
+	steps := strings.Fields("first even fan join a b c last " + string(job.OneFailed))
+	step := steps[c.rng.IntN(len(steps))]
+	time.Sleep(time.Duration(c.rng.Int64N(int64(time.Second))))
+	do := func(verb Verb, step string, act func(context.Context, *client.Client) (client.Run, error)) {
+		c.ask(Call{Verb: verb, Object: id, Arg: step}, func(ctx context.Context, cl *client.Client) (string, error) {
+			r, err := act(ctx, cl)
+			return r.ID, err
+		})
 	}
-	for id, run := range d.Runs {
-		if !run.State.Terminal() {
-			c.broken("run %s is %s at the end", id, run.State)
-		}
-		ended := map[string]time.Time{} // when the last task of a step succeeded
-		for _, s := range run.Steps {
-			for _, task := range s.Tasks {
-				for _, a := range c.runs[task] {
-					if a.OK && a.End.After(ended[s.Name]) && a.Token == d.Tasks[task].LastToken {
-						ended[s.Name] = a.End
-					}
-				}
-			}
-		}
-		for _, s := range run.Steps {
-			c.afterNeeds(id, &s, ended)
-		}
-	}
-}
-
-func (c *check) afterNeeds(run string, s *StepDump, ended map[string]time.Time) {
-	for _, task := range s.Tasks {
-		if len(c.runs[task]) == 0 {
-			continue
-		}
-		first := c.runs[task][0]
-		for _, need := range s.Needs {
-			if first.Start.Before(ended[need]) {
-				c.broken("run %s: step %s began with %s before %s had ended at %s", run, s.Name, first, need, clock(ended[need]))
-			}
-		}
+	switch c.rng.IntN(6) {
+	case 0:
+		do(CancelRun, "", func(ctx context.Context, cl *client.Client) (client.Run, error) { return cl.CancelRun(ctx, id, "sim") })
+	case 1:
+		do(Rerun, "", func(ctx context.Context, cl *client.Client) (client.Run, error) {
+			return cl.Rerun(ctx, id, client.RerunRequest{})
+		})
+	case 2:
+		do(Rerun, step, func(ctx context.Context, cl *client.Client) (client.Run, error) {
+			return cl.Rerun(ctx, id, client.RerunRequest{From: step})
+		})
+	case 3:
+		do(RerunStep, step, func(ctx context.Context, cl *client.Client) (client.Run, error) { return cl.RerunStep(ctx, id, step) })
+	case 4:
+		do(SkipStep, step, func(ctx context.Context, cl *client.Client) (client.Run, error) {
+			return cl.SkipStep(ctx, id, step, "sim")
+		})
+	default:
+		do(ForceSuccess, step, func(ctx context.Context, cl *client.Client) (client.Run, error) {
+			return cl.ForceSuccess(ctx, id, step, "sim")
+		})
 	}
 }
-
-// standsIn tells whether a task is that of a step for which others ran: its items, or
-// its run.
-func standsIn(t *fsm.Task) bool { return !t.Run.IsZero() && t.Attempt == 0 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -10,10 +11,13 @@ import (
 // Ledger is the history as the outside saw it: what callers were told, and what
 // workers were made to run. All times are true ones, which no process knows.
 type Ledger struct {
-	mu       sync.Mutex
-	attempts []*Attempt
-	calls    []Call
-	runs     []string // of workflows, that were acknowledged
+	mu         sync.Mutex
+	attempts   []*Attempt
+	calls      []Call
+	deliveries []Delivery
+	writes     []Write
+	kept       map[string]job.Token // of each task, by the resource that its handlers write to
+	plan       Plan
 }
 
 // Attempt is one run of a handler.
@@ -27,6 +31,27 @@ type Attempt struct {
 	Start, End time.Time // End is zero while it runs
 	OK         bool
 	Frozen     bool // the process was held, so it could not end in time
+	Job        string
+	Payload    string
+	RetryIn    time.Duration // after which the handler asked to be tried again
+	Permanent  bool          // it asked not to be
+	Silent     bool          // its handler gave no heartbeat
+}
+
+// Write is an attempt's write to a resource that keeps the highest token of each task.
+type Write struct {
+	Task  string
+	Token job.Token
+	Taken bool
+}
+
+// Delivery is a request that came to the callbacks' receiver.
+type Delivery struct {
+	ID    string // of the callback
+	Task  string
+	State string // of the task, as the request tells
+	At    time.Time
+	Taken bool // the receiver answered that it has it; the answer may have been lost
 }
 
 // Verb says what a call asked for.
@@ -38,6 +63,23 @@ const (
 	Cancel     Verb = "cancel"
 	Reschedule Verb = "reschedule"
 	Look       Verb = "look"
+
+	SubmitUnique Verb = "submit-unique"
+	Replay       Verb = "replay"
+	Discard      Verb = "discard"
+
+	StartRun     Verb = "start-run"
+	CancelRun    Verb = "cancel-run"
+	Rerun        Verb = "rerun"
+	RerunStep    Verb = "rerun-step"
+	SkipStep     Verb = "skip-step"
+	ForceSuccess Verb = "force-success"
+
+	SendEvent Verb = "send-event"
+	Trigger   Verb = "trigger"
+	Pause     Verb = "pause"
+	Resume    Verb = "resume"
+	Change    Verb = "change"
 )
 
 // Call is one call of a client with its answer.
@@ -53,6 +95,10 @@ type Call struct {
 	Due           time.Time
 	Deduplicated  bool
 	CancelPending bool // the cancel waits for the attempt's end
+	MovePending   bool // the reschedule waits until a worker gives the task back
+
+	Object string // the run, schedule or event that the call is about
+	Arg    string // the step; of a start the parameters; of an event its dedup id
 }
 
 func (l *Ledger) start(a Attempt) *Attempt {
@@ -69,6 +115,47 @@ func (l *Ledger) end(a *Attempt, ok bool) {
 	if a.End.IsZero() { // a crash has ended it before
 		a.End, a.OK = time.Now(), ok
 	}
+}
+
+// write is what a handler does outside: a resource that keeps the highest token of
+// each task refuses what comes with a lower one.
+func (l *Ledger) write(a *Attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == nil {
+		l.kept = map[string]job.Token{}
+	}
+	w := Write{Task: a.Task, Token: a.Token, Taken: a.Token.Compare(l.kept[a.Task]) >= 0}
+	if w.Taken {
+		l.kept[a.Task] = a.Token
+	}
+	l.writes = append(l.writes, w)
+}
+
+// Writes returns what was written to the guarded resource, in order.
+func (l *Ledger) Writes() []Write {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.writes)
+}
+
+func (l *Ledger) advised(a *Attempt, in time.Duration, never bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.RetryIn, a.Permanent = in, never
+}
+
+func (l *Ledger) delivered(d Delivery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deliveries = append(l.deliveries, d)
+}
+
+// Deliveries returns what the callbacks' receiver got, in order.
+func (l *Ledger) Deliveries() []Delivery {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.deliveries)
 }
 
 func (l *Ledger) froze(a *Attempt) {
@@ -109,5 +196,5 @@ func (l *Ledger) Attempts() []Attempt {
 func (l *Ledger) Calls() []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]Call(nil), l.calls...)
+	return slices.Clone(l.calls)
 }

@@ -14,6 +14,7 @@ type Plan struct {
 	Servers int
 	Workers int
 	Callers int
+	Streams int           // schedules that start a small run each second
 	Length  time.Duration // of load and faults
 	Think   time.Duration // mean pause of a caller between two calls
 	Faults  []Fault

@@ -34,7 +34,10 @@ type Report struct {
 	Calls      int           // of clients
 	Answered   int           // of them with success
 	Attempts   int
-	Entries    uint64 // of the log
+	Entries    uint64         // of the log
+	Verdicts   map[string]int // of schedules' times
+	Runs       int            // of workflows
+	Steps      int            // of those
 	Faults     map[Kind]int
 	Effects    map[Kind]int // what they did in all, each kind in its own measure
 	Ended      int          // processes that ended themselves
@@ -87,21 +90,17 @@ func (c *Cluster) live(p Plan, r *Report) error {
 	if err := c.awaitReady(); err != nil {
 		return err
 	}
-	l, err := newLoad(c, p.Callers)
+	l, err := newLoad(c, p)
 	if err != nil {
 		return err
 	}
-	l.think = p.Think
 	defer l.close()
-	if err := l.defineJobs(c.ctx); err != nil {
-		return err
-	}
-	if err := l.defineFlows(c.ctx); err != nil {
+	if err := l.define(c.ctx); err != nil {
 		return err
 	}
 	c.trouble(l, p, r)
 	healed := time.Now()
-	err = errors.Join(l.probe(), c.settle(), c.agree())
+	err = errors.Join(l.resumeAll(c.ctx), l.probe(), c.settle(), c.agree())
 	r.Settled = time.Since(healed)
 	h, dumpErr := c.history()
 	r.count(h)
@@ -141,6 +140,23 @@ func (r *Report) count(h History) {
 	for _, d := range h.Dumps {
 		r.Entries = max(r.Entries, d.Applied)
 	}
+	if len(h.Dumps) > 0 {
+		r.orchestrated(&h.Dumps[0])
+	}
+}
+
+// orchestrated counts what became of schedules' times, and the runs.
+func (r *Report) orchestrated(d *Dump) {
+	r.Verdicts = map[string]int{}
+	for _, s := range d.Schedules {
+		for i := range s.Fires {
+			r.Verdicts[s.Fires[i].Verdict.String()] += int(s.Fires[i].Number())
+		}
+	}
+	r.Runs = len(d.Runs)
+	for _, run := range d.Runs {
+		r.Steps += len(run.Steps)
+	}
 }
 
 func (c *Cluster) awaitReady() error {
@@ -160,7 +176,7 @@ func (c *Cluster) awaitReady() error {
 	return nil
 }
 
-// settle waits until every task has ended.
+// settle waits until every task and run has ended, and nothing is owed.
 func (c *Cluster) settle() error {
 	var left int64
 	for end := time.Now().Add(settleLimit); time.Now().Before(end); time.Sleep(lookAgain) {
@@ -175,12 +191,7 @@ func (c *Cluster) settle() error {
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, lookAgain)
 		err := life.srv.Read(ctx, false, func(r fsm.Reader) error {
-			left = 0
-			for state, n := range fsm.CountTasks(r, "") {
-				if !state.Terminal() {
-					left += n
-				}
-			}
+			left = owing(r)
 			return nil
 		})
 		cancel()
@@ -188,7 +199,7 @@ func (c *Cluster) settle() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%d tasks have not ended %v after all was healed (-1: there is no leader)", left, settleLimit)
+	return fmt.Errorf("%d tasks and runs have not ended, or are owed, %v after all was healed (-1: there is no leader)", left, settleLimit)
 }
 
 // agree waits until all servers have applied the same entries.

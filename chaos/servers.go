@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +71,7 @@ func (s *Server) Start() error {
 		Version: "sim", Logger: s.c.log, Exit: life.exit,
 		SnapshotBytes: snapshotBytes, TrailingBytes: trailingBytes,
 		Host: server.Host{
-			Listen: life.port.Listen, Dial: life.port.Dial, FS: disk.FS(), RaftLog: disk.RaftLog,
+			Listen: life.port.Listen, Dial: life.port.Dial, Callbacks: life.callbacks(), FS: disk.FS(), RaftLog: disk.RaftLog,
 			Wall: s.wall, Mono: s.c.Age,
 			Gossip: func(cfg cluster.Config) (server.Membership, error) {
 				life.member = s.c.Gossip.Join(s.Name, cfg.Self)
@@ -94,6 +96,14 @@ func (s *Server) Start() error {
 		close(life.done) // who waits for it may start the next process
 	})
 	return nil
+}
+
+// callbacks is the process's way to the receiver of callbacks.
+func (l *serverLife) callbacks() http.RoundTripper {
+	return &http.Transport{
+		DialContext:     func(ctx context.Context, _, address string) (net.Conn, error) { return l.port.Dial(ctx, address) },
+		IdleConnTimeout: 20 * time.Second,
+	}
 }
 
 // ended judges the end of a process that nobody asked for.

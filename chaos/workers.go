@@ -81,7 +81,7 @@ type workerLife struct {
 
 const (
 	workerLabel = "worker" // names the worker
-	workerSlots = 4
+	workerSlots = 8
 	workerDrain = 3 * time.Second
 )
 
@@ -234,7 +234,17 @@ type behaviour struct {
 	Fail int `json:"fail,omitempty"`
 	// Hang makes each attempt run until its context ends.
 	Hang bool `json:"hang,omitempty"`
+	// FailOn makes attempts on one worker fail.
+	FailOn string `json:"fail_on,omitempty"`
+	// RetryMS: a failure asks for the next attempt after so long; below 0 for none.
+	RetryMS int64 `json:"retry_ms,omitempty"`
+	// Beat makes the attempt give heartbeats.
+	Beat bool `json:"beat,omitempty"`
+	// Key is what the limits of jobs count by.
+	Key int `json:"k,omitempty"`
 }
+
+const beatEvery = 300 * time.Millisecond
 
 var (
 	errWanted = errors.New("this attempt was to fail")
@@ -250,33 +260,60 @@ func (l *workerLife) handle(ctx context.Context, t worker.Task) (output []byte, 
 	if l.crashed() {
 		return nil, errGone
 	}
-	run := l.w.c.Ledger.start(Attempt{
+	ledger := l.w.c.Ledger
+	run := ledger.start(Attempt{
 		Task: t.ID.String(), Number: t.Attempt, Token: t.Token, Worker: l.w.Name, Life: l.number, Due: t.Due,
+		Job: t.Job, Payload: string(t.Payload), Silent: !b.Beat,
 	})
-	defer func() { l.w.c.Ledger.end(run, err == nil) }()
-	length := time.Duration(b.RunMS) * time.Millisecond
-	if b.Hang {
-		length = time.Hour
-	}
-	work := time.NewTimer(length)
-	defer work.Stop()
-	select {
-	case <-work.C:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-l.gone:
-		return nil, errGone
+	defer func() { ledger.end(run, err == nil) }()
+	if err = l.work(ctx, &t, &b); errors.Is(err, errGone) {
+		return nil, err
 	}
 	if ice := l.w.ice(); ice != nil {
-		l.w.c.Ledger.froze(run)
+		ledger.froze(run)
 		select {
 		case <-ice:
 		case <-l.gone:
 			return nil, errGone
 		}
 	}
-	if err == nil && t.Attempt <= b.Fail {
-		err = errWanted
+	ledger.write(run)
+	switch {
+	case err != nil || t.Attempt > b.Fail && b.FailOn != l.w.Name:
+		return []byte(`{"done": true}`), err
+	case b.RetryMS == 0:
+		return nil, errWanted
 	}
-	return []byte("done"), err
+	wish := &worker.AttemptError{Err: errWanted, Class: "wanted", Permanent: b.RetryMS < 0}
+	wish.RetryIn = time.Duration(max(b.RetryMS, 0)) * time.Millisecond
+	ledger.advised(run, wish.RetryIn, wish.Permanent)
+	return nil, wish
+}
+
+// work passes an attempt's time.
+func (l *workerLife) work(ctx context.Context, t *worker.Task, b *behaviour) error {
+	length := time.Duration(b.RunMS) * time.Millisecond
+	if b.Hang {
+		length = time.Hour
+	}
+	done := time.NewTimer(length)
+	defer done.Stop()
+	var beats <-chan time.Time
+	if b.Beat {
+		pulse := time.NewTicker(beatEvery)
+		defer pulse.Stop()
+		beats = pulse.C
+	}
+	for {
+		select {
+		case <-done.C:
+			return nil
+		case <-beats:
+			t.Heartbeat()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.gone:
+			return errGone
+		}
+	}
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,29 +20,12 @@ import (
 // The load: what callers do, and how fast.
 const (
 	thinkTime   = 600 * time.Millisecond // mean pause of a busy caller between two calls
+	longThink   = 10 * time.Second       // beyond it a load is one of hours
 	longestWait = 25 * time.Second       // delay of a task
 	callLimit   = 40 * time.Second       // for one call with its repetitions
 	probeLimit  = time.Minute            // for a task that one worker alone can run
 	clientHost  = "client"               // where callers are; no fault reaches it
 )
-
-// The jobs of the load, by what they are to show.
-const (
-	plainJob  = "plain"  // retries a little
-	shortJob  = "short"  // has a time-out that hanging attempts meet
-	steadyJob = "steady" // goes on when its worker loses the leader
-)
-
-func jobs() map[string]job.Spec {
-	duration := func(d time.Duration) *job.Duration { return new(job.Duration(d)) }
-	retry := &job.Retry{MaxRetries: new(4), Initial: job.Duration(500 * time.Millisecond), Cap: job.Duration(5 * time.Second)}
-	sim := job.Executor{Handler: handlerName}
-	return map[string]job.Spec{
-		plainJob:  {Executor: sim, Policy: job.Policy{Retry: retry, Grace: duration(time.Second)}},
-		shortJob:  {Executor: sim, Policy: job.Policy{Retry: retry, Grace: duration(time.Second), Timeout: duration(4 * time.Second)}},
-		steadyJob: {Executor: sim, Policy: job.Policy{Retry: retry, Timeout: duration(6 * time.Second), OnDisconnect: job.DisconnectContinue}},
-	}
-}
 
 // load is the workload on a cluster.
 type load struct {
@@ -49,15 +34,28 @@ type load struct {
 	clients []*client.Client
 	web     []*http.Transport
 	think   time.Duration // mean pause of a caller between two calls
+	sink    *sink
 
-	mu sync.Mutex
-	op int
+	until   time.Time // the end of its schedules
+	tables  []timetable
+
+	aside sync.WaitGroup // what callers do beside their calls
+
+	mu    sync.Mutex
+	op    int
+	tasks []string // of all callers
+	runs  []string
 }
 
 // newLoad makes callers, each of which knows the servers in another order.
-func newLoad(c *Cluster, callers int) (*load, error) {
-	l := &load{c: c, port: c.Net.Open(clientHost)}
-	for i := range callers {
+func newLoad(c *Cluster, p Plan) (*load, error) {
+	l := &load{c: c, port: c.Net.Open(clientHost), until: time.Now().Add(p.Length).Truncate(time.Second), think: p.Think}
+	c.Ledger.plan = p
+	var err error
+	if l.sink, err = openSink(c); err != nil {
+		return nil, err
+	}
+	for i := range p.Callers {
 		var addresses []string
 		for j := range c.Servers {
 			addresses = append(addresses, c.Servers[(i+j)%len(c.Servers)].Name+":7480")
@@ -72,14 +70,18 @@ func newLoad(c *Cluster, callers int) (*load, error) {
 	return l, nil
 }
 
-// defineJobs puts the jobs, once there is a leader.
-func (l *load) defineJobs(ctx context.Context) error {
-	for name, spec := range jobs() {
-		if _, err := l.clients[0].PutJob(ctx, name, spec); err != nil {
+// define puts jobs, workflows and schedules, once there is a leader.
+func (l *load) define(ctx context.Context) error {
+	all := jobs()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, err := l.clients[0].PutJob(ctx, name, all[name]); err != nil {
 			return fmt.Errorf("define job %s: %w", name, err)
 		}
 	}
-	return nil
+	if err := l.defineFlows(ctx); err != nil {
+		return err
+	}
+	return l.defineSchedules(ctx)
 }
 
 // run calls until ctx ends, and returns when all callers have their last answer.
@@ -90,6 +92,7 @@ func (l *load) run(ctx context.Context) {
 		callers.Go(func() { c.run(ctx) })
 	}
 	callers.Wait()
+	l.aside.Wait()
 }
 
 // probe gives every worker a task that no other can run: after all is healed each
@@ -130,6 +133,7 @@ func (l *load) close() {
 		t.CloseIdleConnections()
 	}
 	l.port.Close(false)
+	l.sink.close()
 }
 
 func (l *load) next() int {
@@ -137,6 +141,55 @@ func (l *load) next() int {
 	defer l.mu.Unlock()
 	l.op++
 	return l.op
+}
+
+// made notes a task that was acknowledged.
+func (l *load) made(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tasks = append(l.tasks, id)
+}
+
+func (l *load) began(run string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs = append(l.runs, run)
+}
+
+// latest picks one of the newest of a list that all callers share; empty: there is
+// none.
+func (l *load) latest(list *[]string, rng *rand.Rand, among int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(*list)
+	if n == 0 {
+		return ""
+	}
+	return (*list)[n-1-rng.IntN(min(n, among))]
+}
+
+// cards is what callers do: each of a kind as often as its number says, in random
+// order, so that every kind comes up.
+var cards = []struct {
+	number int
+	do     func(*caller)
+}{
+	{24, (*caller).submit},
+	{8, (*caller).pinch},
+	{4, (*caller).submitAgain},
+	{6, (*caller).submitUnique},
+	{8, func(c *caller) { c.cancel(c.recent()) }},
+	{9, func(c *caller) { c.reschedule(c.recent()) }},
+	{16, (*caller).look},
+	{3, (*caller).replay},
+	{1, (*caller).replayAll},
+	{2, (*caller).discard},
+	{4, (*caller).start},
+	{4, (*caller).actOnRun},
+	{4, (*caller).send},
+	{3, (*caller).trigger},
+	{2, (*caller).pauseSchedule},
+	{1, (*caller).changeSchedule},
 }
 
 // caller makes one call after the other. What it cancels and moves are its own
@@ -150,182 +203,46 @@ type caller struct {
 }
 
 func (c *caller) run(ctx context.Context) {
+	var hand []int
 	for pause(ctx, time.Duration(c.rng.Int64N(int64(2*c.think)))) {
-		switch roll := c.rng.IntN(100); {
-		case roll < 3:
-			c.start()
-		case roll < 50 || len(c.tasks) == 0:
-			c.submit()
-		case roll < 60:
-			c.pinch()
-		case roll < 65 && len(c.keyed) > 0: // an old one again
-			c.put(c.rng.IntN(len(c.clients)), c.keyed[c.rng.IntN(len(c.keyed))], 0)
-		case roll < 72:
-			c.cancel(c.recent())
-		case roll < 82:
-			c.reschedule(c.recent())
-		default:
-			c.look()
+		if len(hand) == 0 {
+			for i, card := range cards {
+				hand = append(hand, slices.Repeat([]int{i}, card.number)...)
+			}
+			c.rng.Shuffle(len(hand), func(i, j int) { hand[i], hand[j] = hand[j], hand[i] })
 		}
+		cards[hand[0]].do(c)
+		hand = hand[1:]
 	}
 }
 
-// request is a random task.
-func (c *caller) request(op int) client.SubmitRequest {
-	b := behaviour{Op: op, RunMS: c.rng.Int64N(400)}
-	r := client.SubmitRequest{Job: plainJob}
-	switch c.rng.IntN(20) {
-	case 0, 1:
-		b.Fail = 1 + c.rng.IntN(2)
-	case 2:
-		b.Fail = 99
-	case 3:
-		r.Job, b.Hang = shortJob, c.rng.IntN(2) == 0
-	case 4, 5:
-		r.Job, b.RunMS = steadyJob, 1000+c.rng.Int64N(3000)
-	case 6:
-		b.RunMS = 2000 + c.rng.Int64N(6000)
-	case 7: // outlives a lease
-		b.RunMS = 12_000 + c.rng.Int64N(12_000)
-	}
-	r.Payload, _ = json.Marshal(b) // plain fields
-	if c.rng.IntN(3) > 0 {
-		r.Delay = new(job.Duration(time.Duration(c.rng.Int64N(int64(longestWait))).Truncate(time.Millisecond)))
-	}
-	if c.rng.IntN(2) == 0 {
-		r.Priority = job.Priorities[c.rng.IntN(len(job.Priorities))]
-	}
-	return r
+// ask makes a call whose answer is an object's name.
+func (c *caller) ask(call Call, do func(context.Context, *client.Client) (object string, err error)) job.Code {
+	return c.askThrough(c.i, call, do)
 }
 
-// submit asks for a task: half of them under a key, and some of these by several
-// callers at once or once more with another body.
-func (c *caller) submit() {
-	op := c.next()
-	r := c.request(op)
-	if c.rng.IntN(2) == 0 {
-		if id := c.put(c.i, r, 0); id != "" {
-			c.tasks = append(c.tasks, id)
-		}
-		return
-	}
-	r.IdempotencyKey = fmt.Sprintf("key-%d", op)
-	c.keyed = append(c.keyed, r)
-	var first string
-	if c.rng.IntN(3) > 0 {
-		first = c.put(c.i, r, 0)
-	} else {
-		var race sync.WaitGroup
-		for n := range 2 + c.rng.IntN(2) {
-			race.Go(func() {
-				id := c.put((c.i+n)%len(c.clients), r, 0)
-				if n == 0 {
-					first = id
-				}
-			})
-		}
-		race.Wait()
-	}
-	if first != "" {
-		c.tasks = append(c.tasks, first)
-	}
-	switch c.rng.IntN(6) {
-	case 0: // again: the answer must be the same
-		c.put(c.rng.IntN(len(c.clients)), r, 0)
-	case 1:
-		other := r
-		other.Payload = json.RawMessage(fmt.Sprintf(`{"op":%d,"run_ms":1}`, -op))
-		c.put(c.rng.IntN(len(c.clients)), other, 1)
-	}
-}
-
-// armAhead is how long before its due time a task is armed by default: twice the
-// election time-out and a second.
-const armAhead = 3 * time.Second
-
-// pinch moves or cancels a task within milliseconds of the moment at which it is
-// armed, or due.
-func (c *caller) pinch() {
-	r := c.request(c.next())
-	delay := armAhead + time.Duration(c.rng.Int64N(int64(2*time.Second)))
-	r.Delay = new(job.Duration(delay.Truncate(time.Millisecond)))
-	begun := time.Now()
-	id := c.put(c.i, r, 0)
-	if id == "" {
-		return
-	}
-	c.tasks = append(c.tasks, id)
-	at := begun.Add(delay - time.Duration(c.rng.IntN(2))*armAhead)
-	const near = 4 * time.Millisecond
-	time.Sleep(time.Until(at.Add(time.Duration(c.rng.Int64N(int64(2*near))) - near)))
-	if c.rng.IntN(3) == 0 {
-		c.cancel(id)
-	} else {
-		c.reschedule(id)
-	}
-}
-
-// put submits through one of the clients and records the answer.
-func (c *caller) put(through int, r client.SubmitRequest, body int) (id string) {
-	call := Call{Verb: Submit, Key: r.IdempotencyKey, Body: body, Begun: time.Now()}
-	if r.Delay != nil {
-		call.Delay = time.Duration(*r.Delay)
-	}
+func (c *caller) askThrough(i int, call Call, do func(context.Context, *client.Client) (object string, err error)) job.Code {
+	call.Begun = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
-	t, err := c.clients[through].Submit(ctx, r)
-	c.record(call, t, err)
-	if err != nil {
-		return ""
-	}
-	return t.ID
-}
-
-func (c *caller) some() string { return c.tasks[c.rng.IntN(len(c.tasks))] }
-
-// recent prefers tasks that may still wait.
-func (c *caller) recent() string {
-	n := len(c.tasks)
-	return c.tasks[n-1-c.rng.IntN(min(n, 8))]
-}
-
-func (c *caller) cancel(id string) {
-	c.do(Cancel, id, func(ctx context.Context) (client.Task, error) { return c.clients[c.i].Cancel(ctx, id, "sim") })
-}
-
-func (c *caller) reschedule(id string) {
-	delay := new(job.Duration(time.Duration(c.rng.Int64N(int64(longestWait))).Truncate(time.Millisecond)))
-	c.do(Reschedule, id, func(ctx context.Context) (client.Task, error) {
-		return c.clients[c.i].Reschedule(ctx, id, client.RescheduleRequest{Delay: delay})
-	})
-}
-
-func (c *caller) look() {
-	id := c.some()
-	c.do(Look, id, func(ctx context.Context) (client.Task, error) { return c.clients[c.i].Task(ctx, id) })
-}
-
-func (c *caller) do(verb Verb, id string, ask func(context.Context) (client.Task, error)) {
-	call := Call{Verb: verb, Task: id, Begun: time.Now()}
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-	defer cancel()
-	t, err := ask(ctx)
-	c.record(call, t, err)
-}
-
-// record completes a call with its answer.
-func (c *caller) record(call Call, t client.Task, err error) {
+	object, err := do(ctx, c.clients[i%len(c.clients)])
 	call.Ended = time.Now()
 	if err != nil {
 		call.Code = codeOf(err)
-		c.c.Ledger.called(call)
-		return
-	}
-	call.Task, call.State, call.Deduplicated, call.CancelPending = t.ID, t.State, t.Deduplicated, t.CancelRequested
-	if t.ExecuteTime != nil {
-		call.Due = *t.ExecuteTime
+	} else if object != "" {
+		call.Object = object
 	}
 	c.c.Ledger.called(call)
+	return call.Code
+}
+
+// together does something several times at once.
+func (c *caller) together(times int, do func(n int)) {
+	var all sync.WaitGroup
+	for n := range times {
+		all.Go(func() { do(n) })
+	}
+	all.Wait()
 }
 
 func codeOf(err error) job.Code {

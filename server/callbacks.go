@@ -11,7 +11,7 @@ import (
 func (s *Server) newCallbacks() *notify.Sender {
 	return notify.New(notify.Config{
 		Guard: notify.Guard{Allow: s.cfg.CallbackAllow}, UserAgent: "axd/" + cmp.Or(s.cfg.Version, "dev"),
-		Now: s.clock.Now, Logger: s.log,
+		Now: s.clock.Now, Logger: s.log, Transport: s.cfg.Host.Callbacks,
 	})
 }
 

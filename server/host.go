@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,6 +25,8 @@ type Host struct {
 	// file raft.db in DataDir, whatever FS is.
 	RaftLog func() (raftnode.LogBackend, error)
 	Gossip  func(cluster.Config) (Membership, error)
+	// Callbacks sends callbacks; default: HTTP to what addresses are allowed.
+	Callbacks http.RoundTripper
 }
 
 // Membership is the gossip as a server uses it: hints of who is there and where.
