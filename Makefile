@@ -70,8 +70,8 @@ soak: build chaos-build ## do that for HOURS=8, with a new seed each hour
 	done
 
 .PHONY: sim
-sim: ## live through random faults for 20 virtual hours (AXD_SIM_HOURS), or AXD_SIM_SEED=7 for one plan, AXD_SIM_SEEDS=100 for so many
-	AXD_SIM_HOURS=$(or $(AXD_SIM_HOURS),20) go test -count=1 -timeout 0 ./chaos -run '^TestSimulation$$' -v
+sim: ## live through random faults for 20 virtual hours (AXD_SIM_HOURS), schedules and workflows for half an hour, or AXD_SIM_SEED=7 for one plan, AXD_SIM_SEEDS=100 for so many
+	AXD_SIM_HOURS=$(or $(AXD_SIM_HOURS),20) go test -count=1 -timeout 0 ./chaos -run '^(TestSimulation|TestThirtyMinutesOfWorkflows)$$' -v
 
 .PHONY: sim-matrix
 sim-matrix: ## live through plans of each kind of fault alone: AXD_SIM_MATRIX of each (3), AXD_SIM_TIME at most (20m)

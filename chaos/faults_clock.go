@@ -12,11 +12,11 @@ const moveLimit = 30 * time.Second
 
 func clockStep(i *injector, f Fault) func() effect {
 	s := i.c.Server(f.On[0])
-	before := s.SetClock(f.By)
+	before := s.StepClock(f.By)
 	return func() effect {
 		i.waitFor(func() bool { return s.clockReads() > before })
 		did := effect{s.clockReads() - before, "readings of a clock that is off"}
-		s.SetClock(0)
+		s.StepClock(0)
 		return did
 	}
 }

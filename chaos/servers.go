@@ -27,6 +27,7 @@ type Server struct {
 	mu     sync.Mutex
 	disk   *Disk
 	offset time.Duration // of the wall clock from true time
+	step   time.Duration // besides, by another fault
 	rate   float64       // at which the offset grows besides: 0, or -1 for a clock that stands still
 	since  time.Time     // of rate
 	reads  int           // of the wall clock
@@ -192,7 +193,7 @@ func (s *Server) wall() time.Time {
 	defer s.mu.Unlock()
 	s.reads++
 	now := time.Now()
-	off := s.offset
+	off := s.offset + s.step
 	if s.rate != 0 {
 		off += time.Duration(s.rate * float64(now.Sub(s.since)))
 	}
@@ -205,6 +206,15 @@ func (s *Server) SetClock(offset time.Duration) (reads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.offset, s.rate = offset, 0
+	return s.reads
+}
+
+// StepClock puts the server's wall clock off by a step, whatever else is wrong with it;
+// 0 takes that back. It returns how often the clock was read until then.
+func (s *Server) StepClock(by time.Duration) (reads int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step = by
 	return s.reads
 }
 

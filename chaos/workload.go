@@ -36,8 +36,8 @@ type load struct {
 	think   time.Duration // mean pause of a caller between two calls
 	sink    *sink
 
-	until   time.Time // the end of its schedules
-	tables  []timetable
+	until  time.Time // the end of its schedules
+	tables []timetable
 
 	aside sync.WaitGroup // what callers do beside their calls
 
