@@ -21,11 +21,14 @@ const maxViolations = 30 // told of one run
 // the servers hold.
 func Check(h History, limits Limits) []string {
 	c := newCheck(h, limits)
-	for _, step := range []func(){
-		c.logs, c.enough, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
-		c.reschedules, c.states, c.retries, c.timeouts, c.guarded, c.sweep, c.callbacks, c.deadLetters, c.ledgers, c.events, c.graphs,
-		c.registers,
-	} {
+	steps := []func(){
+		c.logs, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels, c.reschedules,
+		c.states, c.guarded, c.graphs,
+	}
+	if c.Plan.Length > 0 {
+		steps = append(steps, c.enough, c.retries, c.timeouts, c.sweep, c.callbacks, c.deadLetters, c.ledgers, c.events, c.registers)
+	}
+	for _, step := range steps {
 		step()
 	}
 	return c.found

@@ -80,6 +80,11 @@ func (c *check) graphs() {
 		return
 	}
 	runs := c.Dumps[0].Runs
+	for _, id := range c.Runs {
+		if _, ok := runs[id]; !ok {
+			c.broken("run %s was acknowledged and is missing", id)
+		}
+	}
 	keyed := map[string]string{}
 	for _, call := range c.Calls {
 		if call.Verb != StartRun || call.Code != "" {
@@ -100,7 +105,7 @@ func (c *check) graphs() {
 			c.broken("run %s is %s at the end", id, run.State)
 		}
 		spec, ok := all[run.Workflow]
-		if !ok {
+		if !ok || c.Plan.Length == 0 {
 			continue
 		}
 		g := &graphCheck{check: c, id: id, run: run, spec: spec, states: map[string]job.State{}, tasks: map[string]*StepDump{}}

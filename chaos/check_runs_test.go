@@ -3,6 +3,7 @@ package chaos
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
@@ -38,7 +39,7 @@ func TestJudgeFollowsTheGuide(t *testing.T) {
 // ran is a run of rulesFlow whose first step failed and third was skipped, and one of
 // outerFlow for the items 1 and 2, with what its steps ran.
 func ran() History {
-	h := History{Dumps: []Dump{{Tasks: map[string]fsm.Task{}, Runs: map[string]RunDump{}}}}
+	h := History{Plan: Plan{Length: time.Minute}, Dumps: []Dump{{Tasks: map[string]fsm.Task{}, Runs: map[string]RunDump{}}}}
 	n := uint64(0)
 	add := func(run *RunDump, name string, state job.State, payloads ...string) {
 		n++

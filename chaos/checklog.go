@@ -148,7 +148,7 @@ type watcher interface {
 func (c *check) replay(log []*raft.Log) {
 	m, state := fsm.NewMachine(), store.NewMemory()
 	tasks, told := map[fsm.TaskRef]fsm.Task{}, map[fsm.TaskRef]*fsm.Task{}
-	watchers := []watcher{&stepWatch{c}, newLimitWatch(c), newGraphWatch(c), newBreakerWatch(c), newFireWatch(c)}
+	watchers := c.watchers()
 	for i, e := range log {
 		if e.Type != raft.LogCommand {
 			continue
@@ -203,6 +203,14 @@ func (c *check) replay(log []*raft.Log) {
 		}
 	}
 	c.conserved(applied, tasks)
+}
+
+func (c *check) watchers() []watcher {
+	all := []watcher{&stepWatch{c}}
+	if c.Plan.Length > 0 {
+		all = append(all, newLimitWatch(c), newGraphWatch(c), newBreakerWatch(c), newFireWatch(c))
+	}
+	return all
 }
 
 // conserved: in each namespace there are as many tasks as were made.

@@ -16,7 +16,8 @@ type History struct {
 	Calls    []Call
 	Attempts []Attempt
 	Dumps    []Dump
-	Plan     Plan
+	Plan     Plan     // of the load, whose jobs, workflows and schedules are known; zero: another one
+	Runs     []string // of workflows, that were acknowledged beside those of Calls
 	// Deliveries are the callbacks that came to their receiver.
 	Deliveries []Delivery
 	Writes     []Write // to the guarded resource
