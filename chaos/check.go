@@ -21,14 +21,11 @@ const maxViolations = 30 // told of one run
 // the servers hold.
 func Check(h History, limits Limits) []string {
 	c := newCheck(h, limits)
-	steps := []func(){
-		c.logs, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels, c.reschedules,
-		c.states, c.guarded, c.graphs,
-	}
-	if c.Plan.Length > 0 {
-		steps = append(steps, c.enough, c.retries, c.timeouts, c.sweep, c.callbacks, c.deadLetters, c.ledgers, c.events, c.registers)
-	}
-	for _, step := range steps {
+	for _, step := range []func(){
+		c.logs, c.enough, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
+		c.reschedules, c.states, c.retries, c.timeouts, c.guarded, c.sweep, c.callbacks, c.deadLetters, c.ledgers, c.events, c.graphs,
+		c.registers,
+	} {
 		step()
 	}
 	return c.found
@@ -93,7 +90,6 @@ func (c *check) touch(run string) {
 		c.touched[run] = true
 	}
 }
-
 
 func (c *check) broken(format string, args ...any) {
 	if len(c.found) < maxViolations {

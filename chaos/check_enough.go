@@ -12,6 +12,9 @@ var least = map[Verb]float64{
 
 // enough: what was hardly tried was not tested.
 func (c *check) enough() {
+	if c.Plan.Length == 0 {
+		return
+	}
 	minutes := c.Plan.Length.Minutes() * float64(thinkTime) / float64(c.Plan.Think)
 	answered := map[Verb]int{}
 	for _, call := range c.Calls {

@@ -80,11 +80,6 @@ func (c *check) graphs() {
 		return
 	}
 	runs := c.Dumps[0].Runs
-	for _, id := range c.Runs {
-		if _, ok := runs[id]; !ok {
-			c.broken("run %s was acknowledged and is missing", id)
-		}
-	}
 	keyed := map[string]string{}
 	for _, call := range c.Calls {
 		if call.Verb != StartRun || call.Code != "" {
@@ -105,7 +100,7 @@ func (c *check) graphs() {
 			c.broken("run %s is %s at the end", id, run.State)
 		}
 		spec, ok := all[run.Workflow]
-		if !ok || c.Plan.Length == 0 {
+		if !ok {
 			continue
 		}
 		g := &graphCheck{check: c, id: id, run: run, spec: spec, states: map[string]job.State{}, tasks: map[string]*StepDump{}}

@@ -16,8 +16,7 @@ type History struct {
 	Calls    []Call
 	Attempts []Attempt
 	Dumps    []Dump
-	Plan     Plan     // of the load, whose jobs, workflows and schedules are known; zero: another one
-	Runs     []string // of workflows, that were acknowledged beside those of Calls
+	Plan     Plan // of the load, whose jobs, workflows and schedules are known; zero: another one
 	// Deliveries are the callbacks that came to their receiver.
 	Deliveries []Delivery
 	Writes     []Write // to the guarded resource
