@@ -24,6 +24,7 @@ MEASURE    = go test -short -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME)
 FUZZTIME  ?= 10s
 AXD_CHAOS_TIME ?= 40m
 HOURS     ?= 8
+MODELS    ?= 200
 BENCH      ?= .
 BENCHTIME  ?= 0.3s
 BENCHCOUNT ?= 6
@@ -52,6 +53,7 @@ test: build vet ## build, vet, and run all tests with the race detector (PKG=./f
 	go test -race $(PKG)
 	go test -race -tags chaos ./internal/chaosclock
 ifeq ($(PKG),./...)
+	go test ./fsm
 	$(MAKE) sim chaos-short
 endif
 
@@ -77,6 +79,14 @@ sim: ## live through random faults for 20 virtual hours (AXD_SIM_HOURS), schedul
 sim-matrix: ## live through plans of each kind of fault alone: AXD_SIM_MATRIX of each (3), AXD_SIM_TIME at most (20m)
 	AXD_SIM_MATRIX=$(or $(AXD_SIM_MATRIX),3) AXD_SIM_TIME=$(or $(AXD_SIM_TIME),20m) AXD_SIM_ONWARD=1 \
 		go test -count=1 -timeout 0 ./chaos -run '^TestFaultMatrix$$' -v
+
+.PHONY: mutants
+mutants: ## put the faults of internal/mutant into axd, one by one; the tests must find each (MUTANT=any-token for one)
+	go run ./internal/mutant/hunt $(if $(MUTANT),-only $(MUTANT))
+
+.PHONY: model
+model: ## live through random lives of the state machine, so many as MODELS says (AXD_MODEL_SEED=7 for one again)
+	AXD_MODEL_SEEDS=$(MODELS) go test -count=1 ./fsm -run '^TestWalk$$' -v
 
 .PHONY: check
 check: fmt-check vet lint build cross test ## all that CI runs

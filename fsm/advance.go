@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -155,7 +156,7 @@ func (h *heldRun) stopped(n uint32) bool {
 // countOne has one step count the outcome of one that it needs.
 func (a *apply) countOne(h *heldRun, item workItem) {
 	parent, child := a.step(h, item.of), a.step(h, item.at)
-	if parent.Counted != NoOutcome {
+	if parent.Counted != NoOutcome && !mutant.CountedTwice {
 		child.Met[parent.Counted]--
 	}
 	if parent.To != NoOutcome {

@@ -3,6 +3,7 @@ package fsm
 import (
 	"strconv"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -111,7 +112,7 @@ func (a *apply) callbackTried(r *CallbackTried) Result {
 	c.Tries++
 	c.Tried, c.Status, c.Error = a.now, r.Status, cut(r.Error)
 	switch {
-	case r.OK:
+	case r.OK || mutant.CallbackLost:
 		c.State, c.Due, c.Settled = CallbackDelivered, 0, a.now
 	case c.Tries > job.CallbackRetry.Max():
 		c.State, c.Due, c.Settled = CallbackDead, 0, a.now

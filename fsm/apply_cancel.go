@@ -1,13 +1,16 @@
 package fsm
 
-import "github.com/axd-project/axd/job"
+import (
+	"github.com/axd-project/axd/internal/mutant"
+	"github.com/axd-project/axd/job"
+)
 
 func (a *apply) cancel(c *Cancel) Result {
 	old, ok := a.task(c.Ref)
 	switch {
 	case !ok:
 		return rejected(job.NotFound("task", c.Ref.ID.String()))
-	case old.State.Terminal():
+	case old.State.Terminal() && !mutant.EndedAgain:
 		return rejected(job.Conflict("task", "has ended: "+old.State.String(), c.Ref.ID.String()))
 	case a.standsIn(old):
 		return rejected(job.Conflict("state", "is a step that others are at work for: cancel the tasks of its items, or the run", old.Step))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -54,6 +55,12 @@ func (m *Machine) clock(e *Entry) (now, attested int64, ok bool) {
 		attested = max(attested, v)
 	}
 	now = max(min(e.At, job.MaxTime), m.meta.Clock)
+	if mutant.ClockBack {
+		now = min(e.At, job.MaxTime)
+	}
+	if mutant.ClockInApply {
+		now = mutant.Now()
+	}
 	if attested != 0 && now > m.meta.Clock && now > attested+MaxForward {
 		return m.meta.Clock, attested, false
 	}

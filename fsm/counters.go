@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -82,6 +83,9 @@ func decodeCounter(b []byte) int64 {
 // their keys.
 func (a *apply) flushCounters() {
 	slices.SortFunc(a.changed, func(x, y *counter) int { return strings.Compare(x.key, y.key) })
+	if mutant.MapOrder {
+		a.changed = mutant.Shuffled(a.changed)
+	}
 	for _, c := range a.changed {
 		c.pending = false
 		if c.value == c.stored {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -86,7 +87,12 @@ func (a *apply) retry(t *Task, res *AttemptResult, ended int64, atOnce bool) {
 			t.outOfTime(&policy, ended)
 			return
 		}
-		t.Retries++
+		if mutant.CacheInApply {
+			due += int64(len(a.jobs))
+		}
+		if !mutant.RetriesForgotten {
+			t.Retries++
+		}
 		t.State, t.Retry, t.Due = job.Pending, true, due
 		t.QueueBy = policy.QueueTimeoutOrDefault().Until(due)
 		return

@@ -1,6 +1,10 @@
 package fsm
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/axd-project/axd/internal/mutant"
+)
 
 // The sizes of the filter over idempotency keys.
 const (
@@ -117,6 +121,9 @@ func (f *keyFilter) grow(r Reader) {
 			return false
 		}
 		n++
+		if mutant.KeyLost {
+			return true
+		}
 		f.next.add(xxhash.Sum64(k))
 		return true
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -70,7 +71,9 @@ func Rebase(tx Tx, to Base) (Origin, error) {
 	a.begin()
 	a.orphan()
 	a.set(metaKey(metaOrigin), mustEncode(m.codec, &o))
-	m.meta.RestoreEpoch = epoch
+	if !mutant.EpochKept {
+		m.meta.RestoreEpoch = epoch
+	}
 	m.meta.FeatureLevel = max(m.meta.FeatureLevel, to.FeatureLevel)
 	if to.ClusterID != "" {
 		m.meta.ClusterID = to.ClusterID

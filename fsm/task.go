@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -51,7 +52,7 @@ func (a *apply) held(ref AttemptRef) (*Task, *job.Error) {
 
 // isHeld refuses a token that is not that of the task's current attempt.
 func (t *Task) isHeld(token job.Token) *job.Error {
-	if token.IsZero() || token != t.Token {
+	if token.IsZero() || token != t.Token && !(mutant.AnyToken && t.State.Active()) {
 		return stale("token", "is not the token of the task's current attempt", token.String())
 	}
 	return nil
@@ -73,8 +74,10 @@ func (a *apply) write(old, t *Task) {
 		if t.Run.IsZero() || !a.neverRan(t) {
 			a.owe(t)
 		}
+	} else if mutant.CallbackEarly && t.State == job.Running && old.State != job.Running {
+		a.owe(t)
 	}
-	if t.Holds != "" && !t.State.Active() {
+	if t.Holds != "" && !t.State.Active() && !mutant.LimitKept {
 		a.freeLimit(t)
 	}
 	ref := t.Ref()
@@ -91,7 +94,7 @@ func (a *apply) write(old, t *Task) {
 			a.key = a.key.byJob(t.Namespace, t.Job).id(t.ID)
 			a.set(a.key, nil)
 		}
-	} else if old.State != t.State {
+	} else if old.State != t.State && !mutant.CounterKept {
 		a.count(t, old.State, -1)
 	}
 	if old == nil || old.State != t.State {

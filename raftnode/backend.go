@@ -11,6 +11,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/axd-project/axd/internal/mutant"
 )
 
 const (
@@ -25,7 +27,7 @@ var errLocked = errors.New("the file is locked: another process uses this data d
 // rebuilt at open, which costs a scan of a file bounded by the log's size.
 // Nothing here may turn the syncs off: an acknowledged entry is one on disk.
 func boltOptions() *bbolt.Options {
-	return &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
+	return &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, NoSync: mutant.Unsynced}
 }
 
 // openBackend opens raft.db, or makes it.

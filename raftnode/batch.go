@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -277,6 +278,12 @@ func (b *batcher) await(taken []*proposal, future raft.ApplyFuture) {
 }
 
 func (b *batcher) deliver(taken []*proposal, future raft.ApplyFuture, err error) {
+	if err != nil && mutant.AckUncommitted && errors.Is(err, raft.ErrLeadershipLost) {
+		for _, p := range taken {
+			p.done(fsm.Result{}, nil)
+		}
+		return
+	}
 	if err != nil {
 		b.answer(taken, classify(err))
 		return

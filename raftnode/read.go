@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -93,6 +94,9 @@ func (n *Node) confirmRound() round {
 
 	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.ElectionTimeout)
 	defer cancel()
+	if mutant.UnaskedLeader {
+		return r
+	}
 	if err := n.askVoters(ctx, r.term); err != nil {
 		return round{err: err}
 	}
@@ -202,6 +206,9 @@ func (n *Node) ReadIndex(ctx context.Context) (uint64, error) {
 // ReadIndex, elsewhere by asking the leader, then by waiting for apply. Its
 // errors are no_leader and timeout.
 func (n *Node) ReadBarrier(ctx context.Context) error {
+	if mutant.StaleRead {
+		return nil
+	}
 	index, err := n.readIndexAnywhere(ctx)
 	if err != nil {
 		return err

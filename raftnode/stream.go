@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/axd-project/axd/internal/mutant"
 )
 
 const (
@@ -143,7 +145,11 @@ func (c *inConn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	if err := c.SetReadDeadline(time.Now().Add(c.s.idle)); err != nil {
+	limit := time.Now().Add(c.s.idle)
+	if mutant.EndlessRead {
+		limit = time.Time{}
+	}
+	if err := c.SetReadDeadline(limit); err != nil {
 		c.err = err
 		return 0, err
 	}

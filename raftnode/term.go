@@ -1,5 +1,7 @@
 package raftnode
 
+import "github.com/axd-project/axd/internal/mutant"
+
 // leadership turns raft's notifications into terms. It receives at once, since
 // raft's main loop blocks on the channel, and keeps what the reader hasn't
 // taken: at most a loss and the term that followed it, so a lost and regained
@@ -79,6 +81,7 @@ func (q *termQueue) add(t Term) {
 		return
 	}
 	switch {
+	case len(q.pending) == 0 && q.seen.Leading && mutant.LossHidden:
 	case len(q.pending) == 0 && q.seen.Leading:
 		// Raft said twice that it leads: it lost in between.
 		q.pending = []Term{{Number: t.Number}, t}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -189,7 +190,7 @@ func (l *loop) onCancelWanted(e *fsm.Event) {
 	if w == nil {
 		return
 	}
-	if a := w.active[e.Task.Ref()]; a != nil && w.session != nil && a.ref.Token == e.Token {
+	if a := w.active[e.Task.Ref()]; a != nil && w.session != nil && a.ref.Token == e.Token && !(mutant.CancelUnsent && a.armed) {
 		l.kill(w, a, KillCancelled)
 	}
 }

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"sync"
 	"time"
+
+	"github.com/axd-project/axd/internal/mutant"
 )
 
 // boot names one life of a worker.
@@ -57,7 +59,7 @@ func (l *leases) expired(now, slop time.Duration) []boot {
 	defer l.mu.Unlock()
 	var out []boot
 	for b, is := range l.mu.lives {
-		if is.answered+is.ttl+slop < now {
+		if is.answered+is.ttl+slop < now || mutant.LeaseByGossip && is.answered+suspectSilence < now {
 			out = append(out, b)
 			delete(l.mu.lives, b)
 		}

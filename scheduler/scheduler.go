@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
 
@@ -227,6 +228,11 @@ func (l *loop) recover() {
 	old := l.workers
 	now := l.cfg.Now()
 	l.due = newDueWindow(now, l.cfg.MaxLoaded, l.cfg.Horizon.Milliseconds())
+	if mutant.NothingRebuilt {
+		for p := range l.due.frontier {
+			l.due.frontier[p].Due = now + window
+		}
+	}
 	l.fires = newFireWindow(now, l.cfg.Horizon.Milliseconds())
 	fair := newFairness(func(namespace string) int { return l.settings.WeightOf(namespace) })
 	l.queues, l.upcoming = newReadyQueues(fair, false), newReadyQueues(fair, true)

@@ -3,8 +3,10 @@ package server
 import (
 	"cmp"
 	"context"
+	"strconv"
 
 	"github.com/axd-project/axd/fsm"
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/notify"
 )
 
@@ -57,6 +59,9 @@ func (o outbox) Due(target string, limit int) ([]notify.Delivery, int64) {
 	for i := range list {
 		c := &list[i]
 		out[i] = notify.Delivery{ID: c.Ref().String(), URL: c.URL, Body: fsm.CallbackBody(v, c), Handle: c}
+		if mutant.NewDelivery {
+			out[i].ID += "-" + strconv.FormatUint(c.Version, 10)
+		}
 		keys, err := o.signingKeys(v, c.Namespace, c.Secret)
 		if out[i].Keys = keys; err != nil {
 			out[i].Unsent = err.Error()

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/axd-project/axd/internal/mutant"
 )
 
 const (
@@ -161,7 +163,7 @@ func (h *Home) sweep() error {
 	}
 	for _, name := range names {
 		stale := strings.HasPrefix(name, livePrefix) && h.path(name) != h.livePath(h.current.Live)
-		if !stale && !strings.HasSuffix(name, tempSuffix) {
+		if !stale && !strings.HasSuffix(name, tempSuffix) || mutant.TempKept {
 			continue
 		}
 		if err := h.fs.RemoveAll(h.path(name)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/rpc"
 )
 
@@ -29,6 +30,9 @@ func (a *attempt) moved(place int) { a.place = place }
 func (s *armed) add(a *attempt) {
 	s.byTask[keyOf(a.item.Ref)] = a
 	a.startKey = a.due()
+	if mutant.StartEarly {
+		a.startKey -= 200 * time.Millisecond
+	}
 	heap.Push(&s.current, a)
 }
 

@@ -16,12 +16,12 @@ var imports = map[string][]string{
 	"job":       {},
 	"wheel":     {},
 	"rpc":       {"internal"},
-	"fsm":       {"job", "internal/packshape"}, // never internal/expression: apply computes no formulas
-	"store":     {"fsm"},
-	"raftnode":  {"fsm", "job", "store"},
+	"fsm":       {"job", "internal/packshape", "internal/mutant"}, // never internal/expression: apply computes no formulas
+	"store":     {"fsm", "internal/mutant"},
+	"raftnode":  {"fsm", "job", "store", "internal/mutant"},
 	"cluster":   {},
 	"worker":    {"job", "rpc", "cluster", "internal"},
-	"scheduler": {"fsm", "job", "wheel", "internal/expression"},
+	"scheduler": {"fsm", "job", "wheel", "internal/expression", "internal/mutant"},
 	"client":    {"job"},
 	"notify":    {},
 	"api":       {"fsm", "job", "client", "internal/expression"}, // client: it holds the JSON shapes that api serves
