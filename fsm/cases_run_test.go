@@ -71,9 +71,9 @@ func chainOf(n int) (spec job.WorkflowSpec) {
 	return spec
 }
 
-// A chain of 10,000 steps is accepted, runs in order, and fails as a whole at once.
+// A chain of 10,000 steps (chainSteps) is accepted, runs in order, and fails as a whole at once.
 func TestK6_05_VeryLongChain(t *testing.T) {
-	const n = 10_000
+	const n = chainSteps
 	w := newWorld(t)
 	w.quick = true
 	begin := time.Now()

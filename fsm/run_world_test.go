@@ -23,6 +23,9 @@ type world struct {
 	log   []logged
 }
 
+// largeState is how many rows a state has whose Check takes much of a test's time.
+const largeState = 400
+
 func newWorld(t fataler) *world {
 	t.Helper()
 	w := &world{t: t, tx: newMemTx(), m: NewMachine(), now: scriptStart, owing: map[RunRef]bool{}}
@@ -75,7 +78,7 @@ func (w *world) try(commands ...Command) []Result {
 			w.owing[e.Run.Ref()] = true
 		}
 	}
-	if !w.quick {
+	if !w.quick && (w.tx.tree.Len() < largeState || w.index%checkLarge == 0) {
 		w.check()
 	}
 	return results

@@ -159,7 +159,7 @@ func (h *hunt) test(c check, fault string) (out string, err error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = c.pkg
-	cmd.Env = append(append(os.Environ(), envMutant+"="+fault), c.env...)
+	cmd.Env = append(append(os.Environ(), envMutant+"="+fault, "RAPID_NOFAILFILE=1"), c.env...)
 	b, err := cmd.CombinedOutput()
 	return string(b), err
 }
