@@ -10,8 +10,13 @@ func (a *apply) started(c *Started) Result {
 	if old.State == job.Running { // reported twice
 		return Result{Task: old}
 	}
+	return Result{Task: a.running(old, c.At)}
+}
+
+// running notes that the active attempt of a task runs, since about a time.
+func (a *apply) running(old *Task, since int64) *Task {
 	at := a.currentAttempt(old)
-	at.Started = within(c.At, max(at.Assigned, old.Due), a.now)
+	at.Started = within(since, max(at.Assigned, old.Due), a.now)
 	t := new(Task)
 	*t = *old
 	t.State, t.Started = job.Running, at.Started
@@ -20,7 +25,7 @@ func (a *apply) started(c *Started) Result {
 	a.putActive(t, at.Boot)
 	a.putAttempt(t.Ref(), at)
 	a.event(Event{Kind: EventRunning, Task: t, Worker: t.Worker, Token: t.Token})
-	return Result{Task: t}
+	return t
 }
 
 // within moves a time that a worker claims into what is possible by the

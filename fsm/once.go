@@ -94,6 +94,9 @@ func (a *apply) recordDone(c *RecordDone) Result {
 	if len(row.Done) >= job.MaxDone {
 		return rejected(job.Conflict("name", "is one too many: a task records at most "+strconv.Itoa(job.MaxDone)+" things as done", c.Name))
 	}
+	if old.State != job.Running { // who has done something runs, and is not undone any more
+		old = a.running(old, a.now)
+	}
 	d := Done{Name: c.Name, Value: c.Value, At: a.now, Attempt: old.Attempt}
 	row.Done = append(row.Done, d)
 	a.key = a.key.once(c.Ref)

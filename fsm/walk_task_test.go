@@ -41,9 +41,7 @@ var taskDraws = []verbDraw{
 	}},
 	{CodeListFetched, 1, func(w *walk) Command { return ListFetched{Term: w.leads(), Ref: w.task(every), OK: w.chance(50)} }},
 	{CodeRecordDone, 3, func(w *walk) Command {
-		ref := w.task(func(t *Task) bool { return t.State == job.Running })
-		t, _ := GetTask(w.tx, ref)
-		return RecordDone{AttemptRef: AttemptRef{ref, t.Token}, Name: one(w, "mailed", "paid"), Value: []byte(one(w, "", `{"n":1}`))}
+		return RecordDone{AttemptRef: w.attempt(), Name: one(w, "mailed", "paid"), Value: []byte(one(w, "", `{"n":1}`))}
 	}},
 	{CodeBroadcast, 1, func(w *walk) Command {
 		ref := w.task(func(t *Task) bool { return t.State == job.Pending })
