@@ -62,7 +62,7 @@ chaos-short: build ## put real processes through six kinds of fault, about a min
 	bin/axd chaos run --short --duration 1s --parallel 3 --report .cache/chaos
 
 .PHONY: chaos
-chaos: build chaos-build ## put real processes through every kind of fault (AXD_CHAOS_TIME=40m)
+chaos: build chaos-build sim-matrix ## put real processes through every kind of fault (AXD_CHAOS_TIME=40m)
 	bin/axd chaos run --servers bin/axd-chaos --duration $(AXD_CHAOS_TIME) --report .cache/chaos
 
 .PHONY: soak
