@@ -47,9 +47,19 @@ const streamPlan = "stream-"
 // rarer is how much rarer than else the times of schedules are in a load of hours.
 const rarer = 60
 
+// onceBefore is how long before the load's end its one-off time lies: it must still
+// be ahead when schedules are put, however short the load is.
+func (p Plan) onceBefore() time.Duration {
+	const usual = 40 * time.Second
+	if p.Length == 0 {
+		return usual
+	}
+	return min(usual, p.Length/3)
+}
+
 // timetables are the schedules of a load that ends at a time.
 func timetables(until time.Time, p Plan) []timetable {
-	all := append(runTables(), taskTables(until)...)
+	all := append(runTables(), taskTables(until, p.onceBefore())...)
 	if p.Think > longThink {
 		all = slices.DeleteFunc(all, func(t timetable) bool { return len(strings.Fields(t.spec.Cron)) > 5 }) // by the second
 		for i := range all {
@@ -96,7 +106,7 @@ func runTables() []timetable {
 
 // taskTables fire tasks: by each rule for overlaps and missed times, by event, and in
 // zones whose clocks change.
-func taskTables(until time.Time) []timetable {
+func taskTables(until time.Time, once time.Duration) []timetable {
 	const minute = 60
 	short := func(d time.Duration) *job.Duration { return new(job.Duration(d)) }
 	return []timetable{
@@ -129,7 +139,7 @@ func taskTables(until time.Time) []timetable {
 			wall: &wallTimes{second: []int{0}, minute: every(5, minute)}},
 		{name: "fixed", spec: job.ScheduleSpec{Cron: "30 2 * * *", Timezone: berlin, Misfire: job.MisfireLatest},
 			wall: &wallTimes{second: []int{0}, minute: []int{30}, hour: []int{2}, fixed: true}},
-		{name: "once", spec: job.ScheduleSpec{At: job.Timestamp(until.Add(-40 * time.Second).UnixMilli()), Misfire: job.MisfireAll}},
+		{name: "once", spec: job.ScheduleSpec{At: job.Timestamp(until.Add(-once).UnixMilli()), Misfire: job.MisfireAll}},
 		{name: "heard", spec: job.ScheduleSpec{
 			Event: &job.OnEvent{Name: eventName}, Overlap: job.OverlapQueueAll, QueueCap: job.MaxQueueCap, Payload: job.JSON(`{"run_ms": 100}`),
 		}},
