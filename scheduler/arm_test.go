@@ -408,7 +408,11 @@ func TestArmedTasksLeaveWhatIsKeptForHigh(t *testing.T) {
 			c.submitNow(handler(0))
 			time.Sleep(10 * time.Millisecond)
 		}
-		a.takes, b.takes = 0, 0 // from now on they take for ever
+		for _, m := range []*model{a, b} {
+			m.mu.Lock()
+			m.takes = 0 // from now on they take for ever
+			m.mu.Unlock()
+		}
 		c.submit(spread(40, 2*time.Second, 100*time.Millisecond)...)
 		time.Sleep(3 * time.Second)
 		busy := func() int { return a.slots + b.slots - a.free() - b.free() }

@@ -111,10 +111,10 @@ func TestAfterWithTimesOfItsOwn(t *testing.T) {
 		c.to(90 * time.Minute) // behind it
 		c.submit(job.TaskSpec{Job: "up"})
 		c.to(150 * time.Minute) // its failure says nothing
-		w.fails = true
+		w.setFails(true)
 		c.submit(job.TaskSpec{Job: "up"})
 		c.to(160 * time.Minute)
-		w.fails = false
+		w.setFails(false)
 		c.submit(job.TaskSpec{Job: "up"})
 		c.to(260*time.Minute + time.Second) // in the fourth hour not at all; it waits as long as the period is
 		wantText(t, "starts", c.ran(w, "down"), "20m0s 1h30m10s 2h40m10s")
@@ -130,9 +130,9 @@ func TestAfterAFailedTime(t *testing.T) {
 		c.schedule("often", job.ScheduleSpec{Job: "up", Cron: "*/5 * * * *"})
 		c.schedule("hourly", job.ScheduleSpec{Job: "down", After: afterAll(job.PeriodHour, 0, ofSchedule("often"))})
 		c.to(24 * time.Minute)
-		w.fails = true
+		w.setFails(true)
 		c.to(26 * time.Minute)
-		w.fails = false
+		w.setFails(false)
 		c.to(72 * time.Minute)
 		wantText(t, "lacks", c.lacks("hourly", 0), "schedule often (10 of 11)")
 		failed := c.start.Add(25 * time.Minute).UnixMilli()

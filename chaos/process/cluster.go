@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func (c *Cluster) ForwardedWorker(name, dir string, slots int, args ...string) (
 func (c *Cluster) Join() string {
 	var all []string
 	for _, s := range c.Servers {
-		all = append(all, s.PublicGossip)
+		all = append(all, cmp.Or(s.PublicGossip, s.Gossip))
 	}
 	return strings.Join(all, ",")
 }

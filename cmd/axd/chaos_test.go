@@ -30,10 +30,10 @@ func TestChaosLeavesNoProcessBehind(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			until(ctx, t, "workers run commands", func() bool { return strings.Contains(strings.Join(with(dir), "\n"), "AXD_FENCING_TOKEN") })
-			if len(with(dir)) < 6 { // three servers, two workers, a command
-				t.Errorf("these run: %q", with(dir))
-			}
+			until(ctx, t, "three servers, two workers and a command run", func() bool {
+				lines := with(dir)
+				return len(lines) >= 6 && strings.Contains(strings.Join(lines, "\n"), "AXD_FENCING_TOKEN")
+			})
 			_ = cmd.Process.Signal(signal)
 			_ = cmd.Wait()
 			if code := cmd.ProcessState.ExitCode(); signal == syscall.SIGINT && code != exitInterrupted {
