@@ -258,7 +258,7 @@ func TestExplainBreakers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		w := c.worker("a", 4, 10*time.Millisecond)
-		w.setFails(true)
+		w.fails = true
 		w.mustConnect()
 		down := job.TaskSpec{Executor: job.Executor{HTTP: &job.HTTP{URL: "http://down.example/x"}}}
 		c.stream(down, job.BreakerFailures, 20*time.Millisecond)
@@ -277,7 +277,7 @@ func TestExplainABreakerOfAWorker(t *testing.T) {
 		c := newCluster(t)
 		c.put("mail")
 		bad, good := c.worker("a", 4, 10*time.Millisecond), c.worker("b", 1, 0)
-		bad.setFails(true)
+		bad.fails = true
 		bad.mustConnect()
 		c.stream(job.TaskSpec{Job: "mail"}, job.BreakerFailures, 100*time.Millisecond)
 		good.mustConnect()

@@ -223,7 +223,7 @@ func TestScheduleIsPausedAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		w := c.worker("w1", 10, time.Millisecond)
-		w.setFails(true)
+		w.fails = true
 		w.mustConnect()
 		c.schedule("s", job.ScheduleSpec{Every: job.Duration(time.Minute), Anchor: c.anchor(), PauseAfterFailures: 3})
 		c.to(10*time.Minute + 30*time.Second)
@@ -232,7 +232,7 @@ func TestScheduleIsPausedAfterFailures(t *testing.T) {
 			t.Fatalf("paused %+v after %d starts, want by itself after 3", st.Paused, len(w.runs()))
 		}
 		w.mu.Lock()
-		w.setFails(false)
+		w.fails = false
 		w.mu.Unlock()
 		c.must(fsm.PauseSchedule{Namespace: job.DefaultNamespace, Name: "s", Resume: true})
 		c.to(12*time.Minute + 30*time.Second)
