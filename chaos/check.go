@@ -257,7 +257,7 @@ func (c *check) starts() {
 			c.broken("task %s: %s started %v before it was due", a.Task, a, early)
 		}
 		call, known := asked[a.Task]
-		moved := slices.ContainsFunc(c.Calls, func(r Call) bool { return r.Verb == Reschedule && r.Task == a.Task && r.Code != job.CodeConflict })
+		moved := c.movedByHand(a.Task)
 		if !known || moved || a.Number > 1 || call.Key != "" && c.lostSubmit(call.Key) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"time"
 
 	"github.com/axd-project/axd/fsm"
@@ -50,6 +51,12 @@ func (c *check) retries() {
 	}
 }
 
+// movedByHand tells whether a caller may have given the task another time, which
+// stands in place of a retry's.
+func (c *check) movedByHand(id string) bool {
+	return slices.ContainsFunc(c.Calls, func(r Call) bool { return r.Verb == Reschedule && r.Task == id && r.Code != job.CodeConflict })
+}
+
 // backOff judges the pause between two attempts as workers saw them.
 func (c *check) backOff(id string, k int, failed, next *fsm.Attempt) {
 	var before, after *Attempt
@@ -71,7 +78,7 @@ func (c *check) backOff(id string, k int, failed, next *fsm.Attempt) {
 	case before.RetryIn > 0:
 		least = min(before.RetryIn, retryMost)
 	}
-	if got := after.Start.Sub(before.End); got < least-c.limits.Skew && !before.Frozen {
+	if got := after.Start.Sub(before.End); got < least-c.limits.Skew && !before.Frozen && !c.movedByHand(id) {
 		c.broken("task %s: %s came %v after %s: its back-off is at least %v", id, after, got, before, least)
 	}
 }
@@ -156,8 +163,11 @@ func (c *check) deadLetters() {
 		case failed && !t.Dead && t.Job != hastyJob && !discarded[id] && !standsIn(&t):
 			c.broken("task %s of job %s has failed for good, is no dead letter and was not discarded", id, t.Job)
 		}
-		if want := c.failures(id); t.Job == doomedJob && len(c.ends) > 0 && !standsIn(&t) && amends[id] != want {
-			c.broken("task %s has failed for good %d times and has %d compensations", id, want, amends[id])
+		// Ends are told from what a task was before and after an entry, which may hold an
+		// end and its replay; no attempt ends twice.
+		want, most := c.failures(id), int(t.Attempt)
+		if t.Job == doomedJob && len(c.ends) > 0 && !standsIn(&t) && (amends[id] < want || amends[id] > max(want, most)) {
+			c.broken("task %s has failed for good %d times in %d attempts and has %d compensations", id, want, most, amends[id])
 		}
 	}
 }
