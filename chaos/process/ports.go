@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // The ports that are tried lie below those that the kernel gives to outgoing
@@ -16,9 +17,13 @@ const (
 	portTries = 200 // for each that is wanted
 )
 
+// drawn are the ports that this process has been given: whoever got one may not
+// listen on it yet, or not at the moment.
+var drawn sync.Map
+
 // FreePorts finds loopback addresses that nobody listens on, for TCP and UDP.
-// They are drawn at random, so that others who look meanwhile hardly get the
-// same.
+// They are drawn at random, so that other processes that look meanwhile hardly get
+// the same, and none is given twice by one process.
 func FreePorts(n int) ([]string, error) {
 	var out []string
 	var held []io.Closer
@@ -32,6 +37,9 @@ func FreePorts(n int) ([]string, error) {
 			return nil, errors.New("no free ports on loopback")
 		}
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort)))
+		if _, taken := drawn.LoadOrStore(address, true); taken {
+			continue
+		}
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			continue
