@@ -247,18 +247,22 @@ func (a *apply) newGeneration(h *heldSchedule) {
 	h.changed = true
 }
 
-// leaveTimes moves the cursor to now. Where a planned time lies before, it and what
-// may follow it get one verdict that nobody has counted.
+// leaveTimes moves the cursor to now. Where a planned time lies before, or nobody has
+// said whether one does, it and what may follow it get one verdict that nobody has
+// counted.
 func (a *apply) leaveTimes(h *heldSchedule, why string) {
 	st := h.st
-	if st.Planned && st.Next != 0 && st.Next <= a.now || st.GapTo > st.Cursor {
-		f := &Fire{Nominal: max(st.Next, st.Cursor+1), Until: a.now, Verdict: VerdictMissed, Why: why}
-		if st.Paused != nil || st.GapTo > st.Cursor {
-			f.Verdict, f.Why = VerdictSkipped, WhyPaused
-		}
-		if f.Nominal <= f.Until {
-			a.putFire(h, f)
-		}
+	f := &Fire{Nominal: max(st.Next, st.Cursor+1), Until: a.now, Verdict: VerdictMissed, Why: why}
+	switch {
+	case st.Planned && st.Next == 0, !st.Planned && !a.specOf(h).Timed(): // there is none
+		f.Nominal = a.now + 1
+	case st.Paused != nil || st.GapTo > st.Cursor:
+		f.Verdict, f.Why = VerdictSkipped, WhyPaused
+	case !st.Planned:
+		f.Verdict = VerdictSkipped
+	}
+	if f.Nominal <= f.Until {
+		a.putFire(h, f)
 	}
 	st.Cursor = max(st.Cursor, a.now)
 }
