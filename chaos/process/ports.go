@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 )
 
 // The ports that are tried lie below those that the kernel gives to outgoing
@@ -27,6 +28,10 @@ var drawn sync.Map
 func FreePorts(n int) ([]string, error) {
 	var out []string
 	var held []io.Closer
+	// A child that is forked meanwhile would keep them bound until it has become
+	// another program.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	defer func() {
 		for _, h := range held {
 			_ = h.Close()
