@@ -17,13 +17,8 @@ func (u upstream) label() string { return relNames[u.kind] + " " + u.name }
 
 // upstreamOf takes an upstream apart.
 func upstreamOf(u job.Upstream) (kind byte, name string) {
-	switch {
-	case u.Job != "":
-		return relJob, u.Job
-	case u.Workflow != "":
-		return relWorkflow, u.Workflow
-	}
-	return relSchedule, u.Schedule
+	noun, name := u.Object()
+	return relKinds[noun], name
 }
 
 func awaitable(kind byte) bool { return kind == relJob || kind == relWorkflow || kind == relSchedule }

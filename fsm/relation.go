@@ -21,6 +21,9 @@ const (
 // relNames are the nouns of what is waited for.
 var relNames = map[byte]string{relJob: "job", relWorkflow: "workflow", relSchedule: "schedule"}
 
+// relKinds are the kinds of what is waited for, by the nouns of job.Upstream.Object.
+var relKinds = map[string]byte{"job": relJob, "workflow": relWorkflow, "schedule": relSchedule}
+
 func (k key) relation(kind byte, namespace, name string) key {
 	return k.table(tableRelations).u8(kind).name(namespace).name(name)
 }

@@ -77,6 +77,17 @@ type Upstream struct {
 	Schedule string `msgpack:"s,omitempty" json:"schedule,omitempty"`
 }
 
+// Object returns the noun and the name of what is waited for.
+func (u Upstream) Object() (noun, name string) {
+	switch {
+	case u.Job != "":
+		return "job", u.Job
+	case u.Workflow != "":
+		return "workflow", u.Workflow
+	}
+	return "schedule", u.Schedule
+}
+
 // Period is a span of the calendar in a schedule's time zone, by which what
 // belongs together is found.
 type Period string

@@ -96,13 +96,8 @@ func upstreamsOf(a *job.After) string {
 }
 
 func upstreamName(u job.Upstream) string {
-	switch {
-	case u.Job != "":
-		return "job " + u.Job
-	case u.Workflow != "":
-		return "workflow " + u.Workflow
-	}
-	return "schedule " + u.Schedule
+	noun, name := u.Object()
+	return noun + " " + name
 }
 
 // wordsOf tells in English when a schedule fires by time; empty: it doesn't, or this

@@ -110,13 +110,6 @@ func (p *picture) schedule(s *client.Schedule) {
 		return
 	}
 	for _, up := range s.After.All {
-		switch {
-		case up.Workflow != "":
-			p.edge(p.node("workflow", up.Workflow), n, "then")
-		case up.Job != "":
-			p.edge(p.node("job", up.Job), n, "then")
-		case up.Schedule != "":
-			p.edge(p.node("schedule", up.Schedule), n, "then")
-		}
+		p.edge(p.node(up.Object()), n, "then")
 	}
 }
