@@ -12,8 +12,6 @@ import (
 // Limits bound what the checks allow.
 type Limits struct {
 	Skew time.Duration // of the cluster's clock from true time
-	// Strict makes the checks on trial too: what they find may be an error of theirs.
-	Strict bool
 }
 
 const maxViolations = 30 // told of one run
@@ -23,14 +21,11 @@ const maxViolations = 30 // told of one run
 // the servers hold.
 func Check(h History, limits Limits) []string {
 	c := newCheck(h, limits)
-	steps := []func(){
+	for _, step := range []func(){
 		c.logs, c.enough, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
-		c.reschedules, c.states, c.timeouts, c.guarded, c.sweep, c.callbacks, c.graphs, c.registers,
-	}
-	if limits.Strict {
-		steps = append(steps, c.retries, c.deadLetters, c.ledgers, c.events)
-	}
-	for _, step := range steps {
+		c.reschedules, c.states, c.retries, c.timeouts, c.guarded, c.sweep, c.callbacks, c.deadLetters, c.ledgers, c.events, c.graphs,
+		c.registers,
+	} {
 		step()
 	}
 	return c.found
@@ -125,13 +120,26 @@ func (c *check) answers() {
 	for _, call := range c.Calls {
 		switch {
 		case call.Code == "", slices.Contains(passing, call.Code), slices.Contains(refusable, call.Verb) && call.Code == job.CodeConflict,
-			call.Body > 0 && call.Code == job.CodeIdempotencyMismatch, call.noSuchStep():
+			call.Code == job.CodeIdempotencyMismatch && c.takenByOther(&call), call.noSuchStep():
 		case call.Code == job.CodeNotFound:
 			c.broken("%s: %s was acknowledged and is not found", call.Verb, call.about())
 		default:
 			c.broken("%s of %s with key %q was answered with %s", call.Verb, call.about(), call.Key, call.Code)
 		}
 	}
+}
+
+// takenByOther tells whether another body may have taken a call's key: it was sent, and
+// the call's own was not acknowledged before.
+func (c *check) takenByOther(call *Call) bool {
+	sent, own := false, false
+	for _, other := range c.Calls {
+		if other.Verb == Submit && other.Key == call.Key {
+			sent = sent || other.Body != call.Body && other.Begun.Before(call.Ended)
+			own = own || other.Body == call.Body && other.Code == "" && other.Ended.Before(call.Begun)
+		}
+	}
+	return sent && !own
 }
 
 // about names what a call is about.

@@ -46,6 +46,46 @@ func TestChecksPassAHistoryThatKeepsThePromises(t *testing.T) {
 	}
 }
 
+// A key may be taken by another body, unless the call's own was acknowledged before.
+func TestChecksKnowWhoTookAKey(t *testing.T) {
+	own, other := Call{Verb: Submit, Key: "q", Begun: at(10), Ended: at(20)}, Call{Verb: Submit, Key: "q", Body: 1, Begun: at(30), Ended: at(40)}
+	refused := Call{Verb: Submit, Key: "q", Begun: at(50), Ended: at(60), Code: job.CodeIdempotencyMismatch}
+	unknown := own
+	unknown.Code = job.CodeUnknownOutcome
+	for name, tt := range map[string]struct {
+		calls []Call
+		taken bool
+	}{
+		"by another":       {[]Call{unknown, other, refused}, true},
+		"by its own":       {[]Call{own, other, refused}, false},
+		"by nobody":        {[]Call{unknown, refused}, false},
+		"by another later": {[]Call{unknown, refused, {Verb: Submit, Key: "q", Body: 1, Begun: at(70), Ended: at(80)}}, false},
+	} {
+		c := newCheck(History{Calls: tt.calls}, Limits{})
+		if got := c.takenByOther(&refused); got != tt.taken {
+			t.Errorf("%s: taken by another is %v", name, got)
+		}
+	}
+}
+
+// One entry may hold the end of a task, its replay and another end.
+func TestChecksSeeWhatHappensWithinAnEntry(t *testing.T) {
+	dead := fsm.Task{Namespace: "n", ID: job.NewID(1, 2, 3), State: job.Failed, Dead: true, Version: 3}
+	again, ended := dead, dead
+	again.State, again.Dead, again.Version = job.Pending, false, 4
+	ended.Version = 5
+	c := newCheck(History{}, Limits{})
+	codes := []fsm.Code{fsm.CodeFinished, fsm.CodeDeadLetters}
+	c.step(7, codes, &fsm.Task{State: job.Running}, &dead)
+	c.step(7, codes, &dead, &again)
+	c.step(7, codes, &again, &ended)
+	w := &stepWatch{c}
+	w.see([]change{{index: 7, codes: codes, was: fsm.Task{State: job.Running}, is: ended}})
+	if id := dead.ID.String(); len(c.ends[id]) != 2 || !c.revived[id] || len(c.found) > 0 {
+		t.Errorf("%d ends, want 2; revived %v; %q", len(c.ends[id]), c.revived[id], c.found)
+	}
+}
+
 func TestChecksFindEachBrokenPromise(t *testing.T) {
 	task := func(h *History, id string, change func(*fsm.Task)) {
 		for _, d := range h.Dumps {

@@ -133,11 +133,6 @@ type change struct {
 	view  fsm.Reader // the state after the entry
 }
 
-// has tells whether the entry holds a command of one of the codes.
-func (ch *change) has(codes ...fsm.Code) bool {
-	return slices.ContainsFunc(ch.codes, func(code fsm.Code) bool { return slices.Contains(codes, code) })
-}
-
 // watcher judges changes in the order of the log.
 type watcher interface {
 	see(entry []change)
@@ -160,14 +155,15 @@ func (c *check) replay(log []*raft.Log) {
 			c.broken("replaying the log: %v", err)
 			return
 		}
+		codes := codesOf(e.Data)
 		for _, ev := range events { // an entry may change a task more than once
 			if ev.Task != nil {
-				c.step(e.Index, told[ev.Task.Ref()], ev.Task)
+				c.step(e.Index, codes, told[ev.Task.Ref()], ev.Task)
 				told[ev.Task.Ref()] = ev.Task
 			}
 		}
 		v := state.View()
-		ch := change{index: e.Index, at: fsm.ReadInfo(v).Clock, wrote: c.wrote(e.Index), codes: codesOf(e.Data), view: v}
+		ch := change{index: e.Index, at: fsm.ReadInfo(v).Clock, wrote: c.wrote(e.Index), codes: codes, view: v}
 		changes := make([]change, 0, len(b.tasks))
 		for _, ref := range b.tasks {
 			var there bool
@@ -257,13 +253,7 @@ func (w *stepWatch) done(fsm.Reader) {}
 func (w *stepWatch) see(entry []change) {
 	for i := range entry { // first what was replayed, which moves others of its run
 		ch := &entry[i]
-		replayed := ch.was.Dead && !ch.is.Dead && !ch.is.State.Terminal() && ch.has(fsm.CodeDeadLetters, fsm.CodeContinueDead)
-		if replayed && !ch.is.Run.IsZero() && len(w.Dumps) > 0 {
-			w.touch(ch.is.Run.String())
-		}
-		if replayed {
-			w.revived[ch.is.ID.String()] = true
-		}
+		w.replayed(ch.codes, &ch.was, &ch.is)
 	}
 	for i := range entry {
 		w.one(&entry[i])
@@ -282,16 +272,39 @@ func (w *stepWatch) one(ch *change) {
 			c.broken("entry %d makes task %s %s, which had ended as %s", ch.index, id, is.State, was.State)
 		}
 	}
-	if is.State.Terminal() && was.State != is.State {
-		c.ends[id] = append(c.ends[id], end{is.State, is.Version, ch.wrote})
+	c.ended(was, is, ch.wrote)
+}
+
+// ended notes an end of a task, once, by whichever of the two looks at an entry sees it.
+func (c *check) ended(was, is *fsm.Task, wrote time.Time) {
+	if !is.State.Terminal() || was.State == is.State {
+		return
 	}
+	id := is.ID.String()
+	if list := c.ends[id]; len(list) > 0 && list[len(list)-1].version == is.Version {
+		return
+	}
+	c.ends[id] = append(c.ends[id], end{is.State, is.Version, wrote})
+}
+
+// replayed notes that a dead letter runs again, by whichever of the two looks at an
+// entry sees it.
+func (c *check) replayed(codes []fsm.Code, was, is *fsm.Task) {
+	if !was.Dead || is.Dead || is.State.Terminal() || !slices.Contains(codes, fsm.CodeDeadLetters) && !slices.Contains(codes, fsm.CodeContinueDead) {
+		return
+	}
+	if !is.Run.IsZero() && len(c.Dumps) > 0 {
+		c.touch(is.Run.String())
+	}
+	c.revived[is.ID.String()] = true
 }
 
 // step judges one change of a task that apply tells of.
-func (c *check) step(index uint64, was, is *fsm.Task) {
+func (c *check) step(index uint64, codes []fsm.Code, was, is *fsm.Task) {
 	if was == nil {
 		was = &fsm.Task{}
 	}
+	c.replayed(codes, was, is)
 	switch {
 	case is.LastToken.Compare(was.LastToken) < 0:
 		c.broken("entry %d lowers the token of task %s from %s to %s", index, is.ID, was.LastToken, is.LastToken)
@@ -300,6 +313,7 @@ func (c *check) step(index uint64, was, is *fsm.Task) {
 	case is.State == job.Success && was.State != job.Success && was.Token.IsZero() && !standsIn(is) && !c.forced[is.ID.String()]:
 		c.broken("entry %d makes task %s a success without a valid attempt", index, is.ID)
 	}
+	c.ended(was, is, c.wrote(index))
 }
 
 // standsIn tells whether a task is that of a step for which others ran: its items, or
