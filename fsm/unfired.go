@@ -56,14 +56,18 @@ func (f *Fire) describe() string {
 	switch {
 	case f.Verdict == VerdictSkipped:
 		return "the time " + job.FormatTime(f.Nominal) + " was skipped, " + f.Why + ": " + f.Error
-	case f.Span():
+	case f.Span() && f.Count != 1:
 		times := strconv.FormatInt(f.Count, 10) + " times"
 		if f.Count == 0 {
 			times = "the times"
 		}
 		return times + " from " + job.FormatTime(f.Nominal) + " to " + job.FormatTime(f.Until) + " were missed: " + f.Why
 	}
-	return "the time " + job.FormatTime(f.Nominal) + " was missed: " + f.Why
+	why := f.Why
+	if f.Error != "" {
+		why += ": " + f.Error
+	}
+	return "the time " + job.FormatTime(f.Nominal) + " was missed: " + why
 }
 
 // didNotFire notes that times of a schedule were not fired, and raises the alert.

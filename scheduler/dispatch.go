@@ -10,15 +10,14 @@ import (
 // dispatch appends what a worker needs to run a task's current attempt.
 func (l *loop) dispatch(items []Dispatch, r fsm.Reader, t *fsm.Task) []Dispatch {
 	policy, executor, version := l.assignedWith(r, t)
-	return append(items, newDispatch(r, t, policy, executor, version))
+	return append(items, l.newDispatch(r, t, policy, executor, version))
 }
 
-func newDispatch(r fsm.Reader, t *fsm.Task, p job.Policy, x job.Executor, version uint64) Dispatch {
+func (l *loop) newDispatch(r fsm.Reader, t *fsm.Task, p job.Policy, x job.Executor, version uint64) Dispatch {
 	d := Dispatch{Task: *t, Policy: p, Executor: x, JobVersion: version, Nominal: t.Nominal}
 	if !t.Run.IsZero() {
-		if run, ok := fsm.GetRun(r, t.RunRef()); ok {
-			d.Nominal, d.Schedule = run.Trigger.Nominal, run.Trigger.Schedule
-		}
+		o := l.runs.originOf(r, t.RunRef())
+		d.Nominal, d.Schedule = o.nominal, o.schedule
 	} else {
 		d.Schedule = t.Schedule
 	}

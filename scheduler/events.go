@@ -113,7 +113,7 @@ func (l *loop) onAssigned(e *fsm.Event) {
 	a.ref.Token, a.attempt = e.Token, e.Task.Attempt
 	// No later entry can have ended it: nobody but settle has sent it yet.
 	policy, executor, version := l.ofVersion(r, e.Task, e.JobVersion)
-	l.send(w, []Dispatch{newDispatch(r, e.Task, policy, executor, version)})
+	l.send(w, []Dispatch{l.newDispatch(r, e.Task, policy, executor, version)})
 }
 
 func (l *loop) onRunning(e *fsm.Event) {

@@ -5,6 +5,7 @@ import "github.com/axd-project/axd/fsm"
 // The limits of what is proposed for runs at a time.
 const (
 	maxContinuing  = 16     // runs continued at once, an entry each
+	maxOrigins     = 1000   // runs whose origin is remembered
 	maxOwing       = 1000   // runs that wait for it in memory; state knows the others
 	maxLateRuns    = 100    // runs past their time-out in one look
 	lateRunsMargin = 60_000 // ms that the clock of an entry may be behind the leader's
@@ -17,10 +18,37 @@ type runMemory struct {
 	queue      []fsm.RunRef // of owing, those that wait
 	late       map[fsm.RunRef]bool
 	lateFrom   int64 // no time-out that has passed is open before it
+	origins    map[fsm.RunRef]runOrigin
+}
+
+// runOrigin is what fired a run, and for which time. It never changes, so that each
+// step that is handed out need not read its run.
+type runOrigin struct {
+	schedule string
+	nominal  int64
 }
 
 func newRunMemory() runMemory {
-	return runMemory{owing: map[fsm.RunRef]bool{}, continuing: map[fsm.RunRef]bool{}, late: map[fsm.RunRef]bool{}}
+	return runMemory{
+		owing: map[fsm.RunRef]bool{}, continuing: map[fsm.RunRef]bool{}, late: map[fsm.RunRef]bool{}, origins: map[fsm.RunRef]runOrigin{},
+	}
+}
+
+// originOf reads what fired a run, or remembers it of the runs of late.
+func (m *runMemory) originOf(r fsm.Reader, ref fsm.RunRef) runOrigin {
+	if o, ok := m.origins[ref]; ok {
+		return o
+	}
+	run, ok := fsm.GetRun(r, ref)
+	if !ok {
+		return runOrigin{}
+	}
+	if len(m.origins) >= maxOrigins {
+		clear(m.origins)
+	}
+	o := runOrigin{run.Trigger.Schedule, run.Trigger.Nominal}
+	m.origins[ref] = o
+	return o
 }
 
 // continueRun has a run do what it owes: now, or when fewer others do.

@@ -329,11 +329,22 @@ func TestDispatchesTellOrigin(t *testing.T) {
 		if !ok {
 			t.Fatal("the step has no task")
 		}
-		if d := newDispatch(r, &task, job.Policy{}, job.Executor{}, 1); d.Schedule != "s" || d.Nominal != 5 {
+		l := &loop{runs: newRunMemory()}
+		if d := l.newDispatch(r, &task, job.Policy{}, job.Executor{}, 1); d.Schedule != "s" || d.Nominal != 5 {
 			t.Errorf("of a step: %q, %d", d.Schedule, d.Nominal)
 		}
+		if l.runs.originOf(nil, ref) != (runOrigin{"s", 5}) { // nothing to read it from
+			t.Error("the run is read for each step")
+		}
+		l.runs = newRunMemory()
+		for i := range uint16(maxOrigins) {
+			l.runs.origins[fsm.RunRef{ID: job.ID{byte(i), byte(i >> 8)}}] = runOrigin{}
+		}
+		if l.runs.originOf(r, ref) != (runOrigin{"s", 5}) || len(l.runs.origins) > maxOrigins {
+			t.Errorf("%d runs are remembered", len(l.runs.origins))
+		}
 		fired := fsm.Task{Namespace: "default", Schedule: "n", Nominal: 7}
-		if d := newDispatch(r, &fired, job.Policy{}, job.Executor{}, 1); d.Schedule != "n" || d.Nominal != 7 {
+		if d := l.newDispatch(r, &fired, job.Policy{}, job.Executor{}, 1); d.Schedule != "n" || d.Nominal != 7 {
 			t.Errorf("of a fired task: %q, %d", d.Schedule, d.Nominal)
 		}
 	})

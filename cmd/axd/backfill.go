@@ -29,7 +29,8 @@ before --to. It goes on by itself, so many at a time, whoever leads;
 	f.StringVar(&to, "to", "", "planned before this `time`, RFC 3339, not in the future")
 	f.StringVar(&r.Which, "which", "", "missing: not fired (default); failed: these, and those that did not succeed; all")
 	f.StringVar(&r.Order, "order", "", "which is first: oldest (default), newest")
-	f.IntVar(&r.Parallel, "parallel", 1, "tasks at a time, 1 to 50")
+	r.Parallel = 1
+	f.Var(whole{&r.Parallel, 50}, "parallel", "tasks at a time, 1 to 50")
 	f.StringVar(&r.Overlap, "overlap", "", "allow (default) it beside what the schedule runs, or wait until nothing of that runs")
 	f.StringVar(&priority, "priority", "", "of its tasks: high, normal, low (default)")
 	f.BoolVar(&r.DryRun, "dry-run", false, "only show which times it would fire")
@@ -45,7 +46,7 @@ before --to. It goes on by itself, so many at a time, whoever leads;
 		}{{"--from", from, &r.From}, {"--to", to, &r.To}} {
 			ms, err := job.ParseTime(t.text)
 			if err != nil {
-				return job.Invalid(t.flag, "must be given, a time as in RFC 3339", t.text)
+				return job.Invalid(t.flag, "must be given, a time as in RFC 3339 such as 2026-03-08T12:00:00Z", t.text)
 			}
 			*t.to = time.UnixMilli(ms).UTC()
 		}

@@ -233,6 +233,9 @@ func TestK1_08_NonsenseIsRefused(t *testing.T) {
 		if !errors.As(err, &bad) || bad.Field != field || bad.Rule == "" {
 			t.Errorf("%.40q: got %v, want %s refused", expr, err, field)
 		}
+		if bad != nil && bad.Value == "" && strings.TrimSpace(expr) != "" {
+			t.Errorf("%.40q: %v doesn't say what was given", expr, err)
+		}
 		if err != nil && len(err.Error()) > 300 {
 			t.Errorf("%.40q: a message of %d bytes", expr, len(err.Error()))
 		}

@@ -27,7 +27,11 @@ func (p fieldParser) daysOfMonth(text string, d *days) error {
 		text = "*"
 	}
 	f := domField
-	for item := range strings.SplitSeq(text, ",") {
+	items, err := f.items(text)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
 		before, isNear := strings.CutSuffix(strings.ToUpper(item), "W")
 		back, isBack := strings.CutPrefix(strings.ToUpper(item), "L-")
 		switch {
@@ -67,7 +71,11 @@ func (p fieldParser) daysOfWeek(text string, d *days) error {
 		text = "*"
 	}
 	f := dowField
-	for item := range strings.SplitSeq(text, ",") {
+	items, err := f.items(text)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
 		name, k, isNth := strings.Cut(item, "#")
 		before, isLast := strings.CutSuffix(strings.ToUpper(item), "L")
 		switch {

@@ -20,7 +20,7 @@ type interval struct {
 
 func parseEvery(words []string, anchor time.Time) (*interval, error) {
 	if len(words) != 1 {
-		return nil, &Error{"every", "must have one duration, as in @every 90s", strings.Join(words, " ")}
+		return nil, &Error{"every", "must have one duration, as in @every 90s", strings.Join(append([]string{"@every"}, words...), " ")}
 	}
 	d, ok := duration(words[0])
 	if !ok {

@@ -2,6 +2,7 @@ package cron
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,10 +33,23 @@ func (f field) span() string { return strconv.Itoa(f.min) + " to " + strconv.Ito
 
 type fieldParser struct{ seed string }
 
+// items takes a list apart.
+func (f field) items(text string) ([]string, error) {
+	items := strings.Split(text, ",")
+	if slices.Contains(items, "") {
+		return nil, f.fault("must have no empty item in its list", text)
+	}
+	return items, nil
+}
+
 // bits reads a list whose items are values, ranges and steps.
 func (p fieldParser) bits(f field, text string) (uint64, error) {
+	items, err := f.items(text)
+	if err != nil {
+		return 0, err
+	}
 	var set uint64
-	for item := range strings.SplitSeq(text, ",") {
+	for _, item := range items {
 		b, err := p.item(f, item)
 		if err != nil {
 			return 0, err
@@ -48,9 +62,6 @@ func (p fieldParser) bits(f field, text string) (uint64, error) {
 // item reads *, a, a-b, H or H(a-b), each but a single H's value with an
 // optional /step.
 func (p fieldParser) item(f field, item string) (uint64, error) {
-	if item == "" {
-		return 0, f.fault("must have no empty item in its list", item)
-	}
 	span, stepText, stepped := strings.Cut(item, "/")
 	step := 1
 	if stepped {
