@@ -114,8 +114,13 @@ func explainEnd(q *explaining) {
 	case job.Cancelled:
 		r.Code = job.ReasonCancelled
 		r.Text = upper(t.Error) + "."
-		if !attempted {
+		switch {
+		case !attempted:
 			r.Text += " It never started."
+		case last.Outcome == job.OutcomeCancelled:
+			r.Text += fmt.Sprintf(" Attempt %d was ended for it on worker %s.", t.Attempt, t.Worker)
+		default:
+			r.Text += fmt.Sprintf(" Attempt %d had ended before; no other starts.", t.Attempt)
 		}
 	case job.Failed, job.TimedOut:
 		if r.Code = q.outOfTime(attempted, &last); r.Code != "" {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/fsm"
@@ -118,9 +119,22 @@ func TestExplainEndsAndWishes(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	never := w.submitted(`{` + execTrue + `,"delay":"1h"}`)
-	w.do("POST", "/v1/tasks/"+never.ID+"/cancel", `{"reason":"wrong file"}`)
-	if e := w.explain(never.ID); codesOf(e) != "cancelled" || !strings.Contains(e.Reasons[0].Text, "wrong file") ||
-		!strings.Contains(e.Reasons[0].Text, "never started") {
+	r := newRequest("POST", "/v1/tasks/"+never.ID+"/cancel", `{"reason":"wrong file"}`)
+	r.Header.Set(client.ActorHeader, "ann")
+	w.serve(r)
+	if e := w.explain(never.ID); codesOf(e) != "cancelled" || e.Reasons[0].Text != "Cancelled by ann: wrong file. It never started." {
+		t.Errorf("%+v", e)
+	}
+	tried, running := w.submitted(`{`+execTrue+`}`), w.submitted(`{`+execTrue+`}`)
+	w.must(fsm.Finished{AttemptRef: w.assign(tried.ID, "w1"), Result: fsm.AttemptResult{Outcome: job.OutcomeFailed, Error: "no luck"}})
+	w.do("POST", "/v1/tasks/"+tried.ID+"/cancel", "")
+	if e := w.explain(tried.ID); e.Reasons[0].Text != "Cancelled. Attempt 1 had ended before; no other starts." {
+		t.Errorf("%+v", e)
+	}
+	ended := w.assign(running.ID, "w1")
+	w.do("POST", "/v1/tasks/"+running.ID+"/cancel", "")
+	w.must(fsm.Finished{AttemptRef: ended, Result: fsm.AttemptResult{Outcome: job.OutcomeCancelled}})
+	if e := w.explain(running.ID); e.Reasons[0].Text != "Cancelled. Attempt 1 was ended for it on worker w1." {
 		t.Errorf("%+v", e)
 	}
 	armed := w.submitted(`{` + execTrue + `,"delay":"2s"}`)
@@ -179,6 +193,20 @@ func TestExplainTimeouts(t *testing.T) {
 	w.must(fsm.Finished{AttemptRef: attempt, Result: fsm.AttemptResult{Outcome: job.OutcomeFailed, Error: "no luck"}})
 	if e := w.explain(again.ID); codesOf(e) != "total_timeout" || !strings.Contains(e.Reasons[0].Text, "no luck") {
 		t.Errorf("%+v", e)
+	}
+}
+
+func TestExplainWhatADrainEnds(t *testing.T) {
+	w := newWorld(t)
+	task := w.submitted(`{` + execTrue + `,"timeout":"20s"}`)
+	w.must(fsm.Started{AttemptRef: w.assign(task.ID, "w1"), At: startOfTime})
+	for deadline, until := range map[job.Duration]int64{job.Duration(10 * time.Second): 10_000, job.Duration(time.Minute): 20_000} {
+		w.must(fsm.DrainWorker{Name: "w1", Deadline: deadline})
+		e := w.explain(task.ID)
+		if drains := strings.Contains(e.Reasons[0].Text, "drains and gives it back"); codesOf(e) != "running" ||
+			e.Reasons[0].Until.UnixMilli() != startOfTime+until || drains != (until == 10_000) {
+			t.Errorf("%v: %+v", deadline, e)
+		}
 	}
 }
 

@@ -65,4 +65,9 @@ func (q *explaining) limitRun(r *job.Reason) {
 	if r.Until != 0 {
 		r.Text = fmt.Sprintf("It is running on worker %s, which ends it at %s.", t.Worker, job.FormatTime(r.Until))
 	}
+	if w, ok := fsm.GetWorker(q.v, t.Worker); ok && w.DrainBy != 0 && (r.Until == 0 || w.DrainBy < r.Until) {
+		r.Until = w.DrainBy
+		r.Text = fmt.Sprintf("It is running on worker %s, which drains and gives it back at %s, without spending a retry.",
+			t.Worker, job.FormatTime(r.Until))
+	}
 }

@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"cmp"
+
 	"github.com/axd-project/axd/internal/mutant"
 	"github.com/axd-project/axd/job"
 )
@@ -17,7 +19,7 @@ func (a *apply) cancel(c *Cancel) Result {
 	case old.CancelRequested:
 		return Result{Task: old}
 	}
-	return Result{Task: a.cancelTask(old, byHand("cancelled", c.Actor, c.Reason)), Changed: true}
+	return Result{Task: a.cancelTask(old, a.byHand("cancelled", c.Actor, c.Reason)), Changed: true}
 }
 
 // cancelTask ends a task that has not ended, or asks its worker to.
@@ -41,9 +43,9 @@ func (a *apply) cancelTask(old *Task, why string) *Task {
 	return t
 }
 
-// byHand says in words what was done, by whom and why.
-func byHand(what, actor, reason string) string {
-	if actor != "" {
+// byHand says in words what was done, by whom and why: who gives the command, else who sent it.
+func (a *apply) byHand(what, actor, reason string) string {
+	if actor = cmp.Or(actor, plain(a.actor, MaxActorBytes)); actor != "" {
 		what += " by " + actor
 	}
 	if reason != "" {

@@ -177,7 +177,7 @@ func (a *apply) cancelRun(c *CancelRun) Result {
 	case h.State.Terminal():
 		return rejected(job.Conflict("run", "has ended: "+h.State.String(), c.Ref.ID.String()))
 	case h.Stop == 0:
-		a.stopRun(h, job.RunCancelled, byHand("cancelled", c.Actor, c.Reason))
+		a.stopRun(h, job.RunCancelled, a.byHand("cancelled", c.Actor, c.Reason))
 		a.advance()
 		return Result{Run: new(h.Run), Changed: true}
 	}
@@ -309,11 +309,11 @@ func (a *apply) stepFor(h *heldRun, name string) (uint32, *heldStep, *job.Error)
 }
 
 func (a *apply) forceSuccess(c *ForceSuccess) Result {
-	return a.setStep(c.Ref, c.Step, job.Success, byHand("success forced", c.Actor, c.Reason))
+	return a.setStep(c.Ref, c.Step, job.Success, a.byHand("success forced", c.Actor, c.Reason))
 }
 
 func (a *apply) skipStep(c *SkipStep) Result {
-	return a.setStep(c.Ref, c.Step, job.Skipped, byHand("skipped", c.Actor, c.Reason))
+	return a.setStep(c.Ref, c.Step, job.Skipped, a.byHand("skipped", c.Actor, c.Reason))
 }
 
 // setStep gives a step that no worker has a state by hand.

@@ -54,6 +54,8 @@ func explainAttempt(l *loop, q *asked) {
 	q.add(reason)
 }
 
+const goesOnText = ". Its job lets it go on without contact (on_disconnect: continue) until it must have met its time-out."
+
 // explainLease tells of an attempt that only a lease keeps: until it ends nobody
 // else may run the task.
 func (l *loop) explainLease(q *asked, w *workerState, a *active) {
@@ -68,13 +70,22 @@ func (l *loop) explainLease(q *asked, w *workerState, a *active) {
 		who = "An earlier life of worker " + w.name + " held it, and has not said that it ended"
 	}
 	end, runs := l.leases.until(boot{w.name, a.boot})
+	end += l.cfg.LeaseSlop
+	silent, _ := l.leases.silent(boot{w.name, a.boot}, q.mono)
+	goesOn := l.goesOn(w, a.ref.Ref)
 	switch {
+	case runs && !w.joining && a.due <= q.now && l.mayMove(a, q.now):
+		reason.Until = q.at(max(q.mono-silent+l.suspectAfter(), q.mono))
+		reason.Text = who + ". Its job is idempotent: unless the worker is heard of before, it goes to another one."
+	case runs && goesOn > 0:
+		reason.Until = q.at(end + goesOn)
+		reason.Text = who + goesOnText
 	case runs:
-		reason.Until = q.at(end + l.cfg.LeaseSlop)
+		reason.Until = q.at(end)
 		reason.Text = who + ": until its lease has ended, it may still run there and nobody else may start it."
 	case a.lostAt > q.mono:
 		reason.Until = q.at(a.lostAt)
-		reason.Text = who + ". Its job lets it go on without contact (on_disconnect: continue) until it must have met its time-out."
+		reason.Text = who + goesOnText
 	default:
 		reason.Until = q.now
 		reason.Text = who + ", and its lease has ended: the attempt is about to be declared lost."

@@ -184,6 +184,46 @@ func TestExplainTheLeaseOfASuspectWorker(t *testing.T) {
 	})
 }
 
+// Two settings change when the next attempt may start, and the explanation with it.
+func TestExplainASuspectWorkersOtherMoments(t *testing.T) {
+	timeout := job.Duration(time.Minute)
+	for name, row := range map[string]struct {
+		policy job.Policy
+		within [2]time.Duration // from the moment that its worker went silent
+	}{
+		"continue":   {job.Policy{Timeout: &timeout, OnDisconnect: job.DisconnectContinue}, [2]time.Duration{78 * time.Second, 102 * time.Second}},
+		"idempotent": {job.Policy{Idempotent: new(true)}, [2]time.Duration{time.Second, 3 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				w := c.worker("w1", 1, 0)
+				w.mustConnect()
+				spec := handler(0)
+				spec.Policy = row.policy
+				ref := c.submit(spec)[0]
+				time.Sleep(time.Second)
+				silent := time.Now()
+				w.disconnect()
+				time.Sleep(500 * time.Millisecond)
+				r := c.only(ref, job.ReasonWorkerSuspect)
+				until := time.UnixMilli(r.Until)
+				if d := until.Sub(silent); d < row.within[0] || d > row.within[1] || !strings.Contains(r.Text, name) {
+					t.Errorf("%+v: in %s", r, d)
+				}
+				time.Sleep(time.Until(until) - 500*time.Millisecond)
+				if s := c.task(ref); s.State != job.Dispatched || s.Attempt != 1 {
+					t.Errorf("before that moment it is %s, attempt %d", s.State, s.Attempt)
+				}
+				time.Sleep(2 * time.Second)
+				if s := c.task(ref); s.State != job.Pending || s.Retries != 1 {
+					t.Errorf("after that moment it is %s", s.State)
+				}
+			})
+		})
+	}
+}
+
 func TestExplainAResultThatIsNotRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -261,7 +261,7 @@ func TestDrainGivesArmedAttemptsBack(t *testing.T) {
 		if err := b.end(); err != nil {
 			t.Error(err)
 		}
-		if g := receive(t, b.giveBacks, time.Second); g.Refs[0] != item.Ref || g.Reason != "the worker stops" {
+		if g := receive(t, b.giveBacks, time.Second); g.Refs[0] != item.Ref || g.Reason != "the worker drains" {
 			t.Errorf("got %+v", g)
 		}
 	})

@@ -93,7 +93,7 @@ func (w *Worker) judged(a *attempt, v verdict, old *attempt) {
 	case verdictTooManyArmed:
 		w.giveBack(item.Ref, fmt.Sprintf("%d attempts wait for their time already", maxArmed))
 	case verdictDraining:
-		w.giveBack(item.Ref, "the worker stops")
+		w.giveBack(item.Ref, "the worker drains")
 	}
 	a.cancel(nil)
 }

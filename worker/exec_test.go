@@ -414,7 +414,7 @@ func TestDrain(t *testing.T) {
 		}
 	}
 	for _, item := range []rpc.DispatchItem{command, call, late} {
-		if given[item.Ref] != "the worker stops" {
+		if given[item.Ref] != "the worker drains" {
 			t.Errorf("given back: %v", given)
 		}
 	}

@@ -176,7 +176,7 @@ func (w *Worker) drain() error {
 	running, armed := w.table.drain(), w.table.disarmAll()
 	w.log.Info("draining", "running", len(running), "armed", len(armed), "limit", w.cfg.DrainTime)
 	for _, a := range armed {
-		w.giveBack(a.item.Ref, "the worker stops")
+		w.giveBack(a.item.Ref, "the worker drains")
 	}
 	done := make(chan struct{})
 	go func() {

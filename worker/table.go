@@ -287,7 +287,7 @@ func stopCause(reason stopReason) error {
 	case stopLease:
 		return errors.New("the worker has lost contact with the leader")
 	case stopDrain:
-		return errors.New("the worker stops")
+		return errors.New("the worker drains")
 	}
 	return errors.New("the attempt was stopped")
 }

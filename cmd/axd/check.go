@@ -56,6 +56,8 @@ func reason(f *pflag.Flag, err error) string {
 	switch f.Value.Type() {
 	case "stringToString":
 		return "must be KEY=VALUE"
+	case "stringToInt":
+		return "must be NAME=NUMBER, with a whole number"
 	case "int":
 		return "must be a whole number"
 	case "float64":
