@@ -295,3 +295,13 @@ func containsAll(text string, parts []string) bool {
 	}
 	return true
 }
+
+func TestRunsTellWhoStartedThem(t *testing.T) {
+	w := newFlowWorld(t)
+	expect[client.Workflow](w, http.StatusCreated, "PUT", "/v1/workflows/etl", diamond)
+	r := newRequest("POST", "/v1/workflows/etl/runs", `{"params":{"day":"mon"}}`)
+	r.Header.Set(client.ActorHeader, "ann@desk")
+	if by := decoded[client.Run](t, http.StatusCreated, w.serve(r)); by.Trigger != (client.RunTrigger{Kind: "manual", Actor: "ann@desk"}) {
+		t.Errorf("%+v", by.Trigger)
+	}
+}

@@ -169,7 +169,7 @@ func (a *api) startRun(r *request) error {
 	}
 	result, wrong := a.propose(r.ctx, fsm.StartRun{
 		Namespace: r.namespace, Workflow: name, Params: params, Priority: in.Priority, Key: key,
-		Trigger: fsm.RunTrigger{Kind: "manual"},
+		Trigger: fsm.RunTrigger{Kind: "manual", Actor: actorOf(r.ctx)},
 	})
 	if wrong != nil {
 		return wrong

@@ -325,6 +325,8 @@ func progress(r *client.Run) string {
 
 func triggerOf(t *client.RunTrigger) string {
 	switch {
+	case t.Schedule != "" && t.Kind == "manual" && t.Actor != "":
+		return "schedule " + t.Schedule + ", by " + t.Actor
 	case t.Schedule != "":
 		return "schedule " + t.Schedule
 	case t.Event != "":

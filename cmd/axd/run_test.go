@@ -133,3 +133,15 @@ func TestParamValues(t *testing.T) {
 		}
 	}
 }
+
+// A run tells who started it, also where that was by way of a schedule.
+func TestRunsTellTheirTrigger(t *testing.T) {
+	for want, trigger := range map[string]client.RunTrigger{
+		"manual ann": {Kind: "manual", Actor: "ann"}, "schedule s": {Kind: "schedule", Schedule: "s"}, "schedule s, by ann": {Kind: "manual", Schedule: "s", Actor: "ann"},
+		"event e": {Kind: "event", Event: "e"}, "run r": {Kind: "run", Run: "r"}, "manual": {Kind: "manual"},
+	} {
+		if got := triggerOf(&trigger); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

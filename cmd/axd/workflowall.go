@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/axd-project/axd/client"
 	"github.com/axd-project/axd/job"
@@ -75,7 +74,7 @@ func (p *picture) workflows(ctx context.Context, cl *client.Client) error {
 				return err
 			}
 			n := p.node("workflow", w.Name)
-			p.nodes[n].Note = "workflow, " + strconv.Itoa(summary.StepCount) + " steps"
+			p.nodes[n].Note = "workflow, " + plural(summary.StepCount, "step")
 			for _, name := range w.SubWorkflows() {
 				p.edge(n, p.node("workflow", name), "runs")
 			}

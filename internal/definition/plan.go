@@ -72,8 +72,12 @@ func (s *Set) Compare(ctx context.Context, c *client.Client, o Options) (*Plan, 
 	}
 	var wrong []error
 	for _, m := range s.missing {
-		if _, ok := stored[kindNamed(m.ref.Kind)][m.ref.Name]; !ok {
+		switch old, ok := stored[kindNamed(m.ref.Kind)][m.ref.Name]; {
+		case !ok:
 			wrong = append(wrong, m.by.at(job.Invalid(m.ref.Path, "must name a "+m.ref.Kind+" that a file defines or the cluster has", m.ref.Name)))
+		case o.Prune && old.Set == o.Set:
+			wrong = append(wrong, m.by.at(job.Invalid(m.ref.Path,
+				"must name a "+m.ref.Kind+" that a file defines: --prune would delete the one that the cluster has", m.ref.Name)))
 		}
 	}
 	if err := errors.Join(wrong...); err != nil {

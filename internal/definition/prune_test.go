@@ -56,6 +56,27 @@ steps:
 	}
 }
 
+// What the files still name can't be pruned: that is told before anything is deleted,
+// and only of what a prune would delete.
+func TestPruneOfWhatIsNamedIsRefused(t *testing.T) {
+	c := cluster(t)("default")
+	const job, flow = "kind: job\nname: a\nhandler: h\n", "---\nkind: workflow\nname: w\nsteps:\n- {name: s, job: a}\n"
+	applyFiles(t, c, job+flow)
+	set, err := load(t, flow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{Set: "f"}, {Set: "g", Prune: true}} {
+		if _, err := set.Compare(context.Background(), c, o); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	_, err = set.Compare(context.Background(), c, Options{Set: "f", Prune: true})
+	if err == nil || !strings.Contains(err.Error(), `steps[0].job: must name a job that a file defines: --prune would delete`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // applyFiles applies a text as the files of the set f, with a prune.
 func applyFiles(t *testing.T, c *client.Client, text string) []Step {
 	t.Helper()
