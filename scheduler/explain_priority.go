@@ -16,7 +16,7 @@ func explainPriority(l *loop, q *asked) {
 	if p == job.Low && l.lowSuspended.Load() {
 		q.add(job.Reason{
 			Code: job.ReasonLowSuspended, Since: l.busySince,
-			Text: fmt.Sprintf("Low priority is suspended: more than %d %% of the slots have been taken for %d s.", busyShare, busyAfter/1000),
+			Text: fmt.Sprintf("Low priority is suspended: more than %d %% of the slots, but for free ones kept for high priority, have been taken for %d s.", busyShare, busyAfter/1000),
 			Next: "Wait until slots are free, or raise it: 'axd task reschedule $ID --priority normal'.",
 		})
 	}

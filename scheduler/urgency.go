@@ -157,15 +157,18 @@ func (l *loop) lesserRoom() int {
 }
 
 // watchBusy notes since when more than busyShare of the slots are taken, and
-// suspends low priority where the cluster is to.
+// suspends low priority where the cluster is to. Free slots that only high priority
+// may take don't count: else the cluster would never be busy with other work.
 func (l *loop) watchBusy(now int64) {
 	slots, free := 0, 0
 	for _, w := range l.workers {
-		if w.present() {
+		if w.present() && !w.priorities.onlyHigh() {
 			slots += w.slots
 			free += min(max(w.unused(), 0), w.slots)
 		}
 	}
+	kept := max(free-max(l.lesserRoom(), 0), 0)
+	slots, free = slots-kept, free-kept
 	if taken := slots - free; taken*100 <= slots*busyShare {
 		l.busySince = 0
 	} else if l.busySince == 0 {

@@ -136,13 +136,26 @@ func TestWorkersForSomePrioritiesTakeNoOthers(t *testing.T) {
 }
 
 func TestLowPriorityWaitsWhileBusy(t *testing.T) {
+	t.Run("with high priority", func(t *testing.T) { lowWaits(t, job.High, 10, nil) })
+	t.Run("with all that normal priority may take", func(t *testing.T) { lowWaits(t, job.Normal, 8, nil) })
+	t.Run("beside a worker for high priority", func(t *testing.T) { lowWaits(t, job.Normal, 10, []job.Priority{job.High}) })
+}
+
+// lowWaits has tasks take slots of a worker with 10 of them, perhaps beside another one.
+func lowWaits(t *testing.T, p job.Priority, tasks int, beside []job.Priority) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.set(job.Settings{SuspendLow: new(true)})
 		w := c.worker("w1", 10, 15*time.Second)
 		w.mustConnect()
-		for range 10 {
-			c.submitNow(of(job.High, 0))
+		if beside != nil {
+			other := c.worker("w2", 10, time.Second)
+			other.priorities = beside
+			other.mustConnect()
+		}
+		for range tasks {
+			c.submitNow(of(p, 0))
 		}
 		time.Sleep(9 * time.Second)
 		if c.sched.LowSuspended() {

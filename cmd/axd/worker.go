@@ -176,7 +176,7 @@ func newWorkerForget() *cobra.Command {
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := cl.ForgetWorker(ctx, args[0]); err != nil {
 			if codeOf(err) == job.CodeConflict {
-				err = fmt.Errorf("%w\n  Stop it first: about 12 s later it is lost and can be forgotten. 'axd worker drain %s' only gives it nothing new.", err, args[0])
+				err = fmt.Errorf("%w\n  Stop it first: about 12 s later it is lost and can be forgotten. 'axd worker drain %s' only gives it nothing new", err, args[0])
 			}
 			return about("worker", args[0], err)
 		}
