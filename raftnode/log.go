@@ -179,6 +179,25 @@ func (s *logStore) conflicts(index, term uint64) (bool, error) {
 	return l.Term != term, nil
 }
 
+// ownEntries are the entries that this server has, with those in its snapshots.
+type ownEntries struct {
+	*logStore
+	snaps *snapshots
+}
+
+// covers implements ownLog. Of two logs that have an entry of one term in common,
+// all before it is the same, and what a snapshot holds was committed.
+func (o ownEntries) covers(index, term uint64) bool {
+	if o.snaps.latest().Index >= index {
+		return true
+	}
+	if first, last := o.index.bounds(); index < first || index > last {
+		return false
+	}
+	conflict, err := o.conflicts(index, term)
+	return err == nil && !conflict
+}
+
 // FirstIndex returns the first index, 0 for an empty log.
 func (s *logStore) FirstIndex() (uint64, error) {
 	first, _ := s.index.bounds()

@@ -176,7 +176,7 @@ func (n *Node) start(m machine) error {
 	n.applier.applied.set(appliedIndex(n.cfg.Home))
 	n.leading = newLeadership(n.log.selfVote.Load, func() uint64 { return n.running.Load().CurrentTerm() })
 	n.log.ahead = n.needsOthers
-	n.transport = newTransport(n.cfg, n.resolve, n.isMember, n.log, logger)
+	n.transport = newTransport(n.cfg, n.resolve, n.isMember, ownEntries{n.log, n.snaps}, logger)
 	var err error
 	n.raft, err = raft.NewRaft(n.raftConfig(logger), n.applier, n.log, n.log, n.snaps, n.transport)
 	if err != nil {

@@ -39,6 +39,7 @@ var (
 //   - Entries that were damaged on the way are refused before raft sees them.
 //   - It follows how far each peer's log reaches, which raft doesn't tell.
 //   - A snapshot makes a follower of a candidate, as entries do.
+//   - A snapshot of what this server has in its log is not installed, see covers.
 //   - What a peer has taken counts once this server has it on its own disk too;
 //     see appender.
 //
@@ -53,9 +54,10 @@ type transport struct {
 	member func(name string) bool
 	log    ownLog
 
-	stop    chan struct{}
-	stopped sync.Once
-	done    chan struct{}
+	stop     chan struct{}
+	stopped  sync.Once
+	done     chan struct{}
+	draining sync.WaitGroup // snapshots that are not needed
 
 	mu      sync.Mutex
 	peers   map[raft.ServerID]*progress
@@ -80,6 +82,8 @@ type progress struct {
 type ownLog interface {
 	// durable returns once every entry up to an index is.
 	durable(index uint64) error
+	// covers tells whether it holds all up to an entry, in a snapshot or behind it.
+	covers(index, term uint64) bool
 }
 
 // newTransport starts a transport. resolve finds a server's address; member
@@ -141,12 +145,33 @@ func (t *transport) receive() {
 				rpc.Respond(nil, err)
 				continue
 			}
-			if s, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok && !t.hand(heartbeatOf(s)) || !t.hand(rpc) {
+			if !t.pass(rpc) {
 				rpc.Respond(nil, raft.ErrTransportShutdown)
 				return
 			}
 		}
 	}
+}
+
+// pass gives raft a request, or answers a snapshot that it must not have: raft would
+// go back to it, whatever of the log is applied. A leader sends such a one after the
+// answers to entries were lost or errors. False: the transport ends.
+func (t *transport) pass(rpc raft.RPC) bool {
+	s, ok := rpc.Command.(*raft.InstallSnapshotRequest)
+	if !ok {
+		return t.hand(rpc)
+	}
+	if !t.hand(heartbeatOf(s)) { // raft takes it once it is done with what came before
+		return false
+	}
+	if !t.log.covers(s.LastLogIndex, s.LastLogTerm) {
+		return t.hand(rpc)
+	}
+	t.draining.Go(func() {
+		_, err := io.Copy(io.Discard, rpc.Reader) // the answer comes after the last byte
+		rpc.Respond(&raft.InstallSnapshotResponse{RPCHeader: s.RPCHeader, Term: s.Term, Success: true}, err)
+	})
+	return true
 }
 
 // hand gives a request to raft; false: the transport ends.
@@ -328,6 +353,7 @@ func (t *transport) Close() error {
 		err = t.NetworkTransport.Close()
 		t.stream.kill()
 		<-t.done
+		t.draining.Wait()
 		t.stream.serving.Wait()
 	})
 	return err

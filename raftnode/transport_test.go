@@ -70,6 +70,8 @@ type onDisk struct{}
 
 func (onDisk) durable(uint64) error { return nil }
 
+func (onDisk) covers(uint64, uint64) bool { return false }
+
 func closeBoth(t *testing.T, a, b *transport) {
 	t.Helper()
 	if err := errors.Join(a.Close(), b.Close()); err != nil {
