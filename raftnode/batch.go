@@ -3,6 +3,7 @@ package raftnode
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,9 @@ const (
 	// gatherAtLeast is how many commands must wait before another entry is sent
 	// while one is in flight: fewer gain nothing over joining the next one.
 	gatherAtLeast = 8
+	// patience is how long after an entry patient commands wait for others to join
+	// them: at a steady trickle an entry costs more than what it holds.
+	patience = 5 * time.Millisecond
 	// commandOverhead is an encoded command's cost in an entry beyond its bytes.
 	commandOverhead = 5
 	entryHead       = 32
@@ -41,6 +45,7 @@ type logApplier interface {
 // proposal is a command and who waits for its result.
 type proposal struct {
 	command []byte
+	patient bool // nobody waits for it: it may wait for others
 	since   time.Time
 	done    func(fsm.Result, error)
 	state   atomic.Int32
@@ -63,7 +68,8 @@ func (p *proposal) take() bool { return p.state.CompareAndSwap(proposalQueued, p
 
 // batcher gathers commands into entries: one command goes out at once when
 // nothing is in flight, and while entries are in flight the next one fills.
-// Commands keep the order in which they were added.
+// Patient ones fill it for a moment longer. Commands keep the order in which they
+// were added.
 type batcher struct {
 	raft     logApplier
 	now      func() int64
@@ -73,6 +79,7 @@ type batcher struct {
 	mu     sync.Mutex
 	queue  []*proposal
 	bytes  int
+	last   time.Time // when an entry was made
 	closed bool
 	paused bool
 
@@ -145,39 +152,51 @@ func (b *batcher) run() {
 	defer close(b.done)
 	tick := time.NewTicker(b.election / 2)
 	defer tick.Stop()
+	gathered := time.NewTimer(patience)
+	defer gathered.Stop()
 	for {
 		select {
 		case <-b.stop:
 			return
 		case <-b.wake:
+		case <-gathered.C:
 		case <-b.finished:
 			b.inFlight.Add(-1)
 		case <-tick.C:
 			b.expire(time.Now().Add(-2 * b.election))
 		}
-		for b.ready() {
+		wait := b.ready()
+		for ; wait == 0; wait = b.ready() {
 			b.propose()
+		}
+		if wait > 0 {
+			gathered.Reset(wait)
 		}
 	}
 }
 
-// ready reports whether an entry should be made of what waits.
-func (b *batcher) ready() bool {
+// ready tells in how long an entry is to be made of what waits; negative: once
+// something else has happened.
+func (b *batcher) ready() time.Duration {
 	select {
 	case <-b.stop:
-		return false
+		return -1
 	default:
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch inFlight := b.inFlight.Load(); {
+	inFlight := b.inFlight.Load()
+	switch {
 	case len(b.queue) == 0, inFlight >= maxInFlight:
-		return false
-	case inFlight == 0:
-		return true
-	default:
-		return len(b.queue) >= gatherAtLeast || b.bytes >= fsm.MaxEntryBytes
+		return -1
+	case len(b.queue) >= gatherAtLeast, b.bytes >= fsm.MaxEntryBytes:
+		return 0
+	case inFlight > 0:
+		return -1
+	case slices.ContainsFunc(b.queue, func(p *proposal) bool { return !p.patient }):
+		return 0
 	}
+	return max(time.Until(b.last.Add(patience)), 0)
 }
 
 // gather takes commands for one entry off the queue.
@@ -200,6 +219,7 @@ func (b *batcher) gather() []*proposal {
 	}
 	b.drop(n)
 	if len(taken) > 0 {
+		b.last = time.Now()
 		b.inFlight.Add(1) // under the lock, so that pause sees it
 	}
 	return taken

@@ -92,6 +92,51 @@ func TestBatcherSendsTheFirstAtOnceAndGathersTheRest(t *testing.T) {
 	})
 }
 
+// Patient commands wait for others for a moment after an entry, but not for what is
+// not patient.
+func TestBatcherLetsPatientCommandsGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h := startBatcher()
+		o := make(outcomes, 100)
+		propose := func(patient bool) {
+			b.add(&proposal{command: make([]byte, 10), patient: patient, done: func(_ fsm.Result, err error) { o <- err }})
+			synctest.Wait()
+		}
+		sent := func(what string, commands int) {
+			t.Helper()
+			synctest.Wait()
+			if len(h.entries) != 1 {
+				t.Fatalf("%s: %d entries", what, len(h.entries))
+			}
+			f := <-h.entries
+			if f.commands != commands {
+				t.Errorf("%s: an entry of %d commands, want %d", what, f.commands, commands)
+			}
+			f.answer <- nil
+			synctest.Wait()
+		}
+		time.Sleep(patience)
+		propose(true)
+		sent("after a pause one goes at once", 1)
+		propose(true)
+		time.Sleep(patience - 1)
+		propose(true)
+		if len(h.entries) != 0 {
+			t.Error("patient commands did not wait for others")
+		}
+		time.Sleep(time.Nanosecond)
+		sent("they wait no longer than that", 2)
+		propose(true)
+		propose(false)
+		sent("one in a hurry takes them with it", 2)
+		for range gatherAtLeast {
+			propose(true)
+		}
+		sent("many wait for nothing", gatherAtLeast)
+		b.close()
+	})
+}
+
 // An entry that apply refuses whole has done nothing. Whoever takes results for
 // verdicts must not see it as one: a worker would forget what it owes.
 func TestAnEntryThatDidNothingIsNotCommitted(t *testing.T) {

@@ -216,11 +216,21 @@ func (n *Node) Propose(ctx context.Context, command []byte) (fsm.Result, error) 
 // that must not be blocked. It fails at once, by calling done, when the queue
 // is full. Commands of one caller are applied in the order of its calls.
 func (n *Node) ProposeAsync(command []byte, done func(fsm.Result, error)) {
+	n.propose(&proposal{command: command, done: done})
+}
+
+// ProposePatiently is ProposeAsync for what nobody waits for: it may wait some
+// milliseconds for others, to be committed with them.
+func (n *Node) ProposePatiently(command []byte, done func(fsm.Result, error)) {
+	n.propose(&proposal{command: command, patient: true, done: done})
+}
+
+func (n *Node) propose(p *proposal) {
 	if n.raft.State() != raft.Leader {
-		done(fsm.Result{}, errNotLeading)
+		p.done(fsm.Result{}, errNotLeading)
 		return
 	}
-	n.batch.add(&proposal{command: command, done: done})
+	n.batch.add(p)
 }
 
 // Barrier returns once everything committed before the call is applied here.

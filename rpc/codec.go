@@ -18,6 +18,7 @@ const (
 	itemFields = 16
 	fromFields = 4
 	pairFields = 2
+	endFields  = 3
 )
 
 // roomFirst is for how many elements there is room at once; a longer array's
@@ -306,9 +307,10 @@ func (f Finished) EncodeMsgpack(e *msgpack.Encoder) error {
 	w := writer{e: e}
 	w.array(len(f.Results))
 	for i := range f.Results {
-		w.array(pairFields)
+		w.array(endFields)
 		w.ref(&f.Results[i].Ref)
 		w.bytes(f.Results[i].Result)
+		w.bool(f.Results[i].Patient)
 	}
 	return w.err
 }
@@ -320,9 +322,10 @@ func (f *Finished) DecodeMsgpack(d *msgpack.Decoder) error {
 	f.Results = make([]FinishedResult, 0, min(n, roomFirst))
 	for range n {
 		var result FinishedResult
-		r.array(pairFields)
+		r.array(endFields)
 		r.ref(&result.Ref)
 		result.Result = r.bytes()
+		result.Patient = r.bool()
 		if r.err != nil {
 			return r.err
 		}

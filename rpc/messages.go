@@ -170,8 +170,9 @@ type Finished struct {
 
 // FinishedResult is how one attempt ended.
 type FinishedResult struct {
-	Ref    Ref
-	Result []byte // fsm.AttemptResult as msgpack, opaque here
+	Ref     Ref
+	Result  []byte // fsm.AttemptResult as msgpack, opaque here
+	Patient bool   // nothing is known to wait for it: it may be gathered with others
 }
 
 // FinishedReply tells what became of each result, by its place in the request.

@@ -24,7 +24,7 @@ func (s *Server) onStarted(r *rpc.Request) (any, error) {
 		return nil, err
 	}
 	for _, item := range m.Items {
-		s.proposeAsync(fsm.Started{AttemptRef: attemptRef(item.Ref), At: item.AtMS}, func(fsm.Result, error) {})
+		s.proposePatiently(fsm.Started{AttemptRef: attemptRef(item.Ref), At: item.AtMS}, func(fsm.Result, error) {})
 	}
 	return nil, nil
 }
@@ -39,7 +39,11 @@ func (s *Server) onFinished(ctx context.Context, r *rpc.Request) (any, error) {
 	v := newVerdicts(len(m.Results))
 	for i := range m.Results {
 		c := fsm.Finished{AttemptRef: attemptRef(m.Results[i].Ref), Result: readResult(m.Results[i].Result)}
-		s.proposeAsync(c, func(res fsm.Result, err error) { v.decide(i, res, err) })
+		propose := s.proposeAsync
+		if m.Results[i].Patient {
+			propose = s.proposePatiently
+		}
+		propose(c, func(res fsm.Result, err error) { v.decide(i, res, err) })
 	}
 	reply, err := v.wait(ctx)
 	if err != nil {

@@ -33,12 +33,21 @@ func (s *Server) proposeHere(ctx context.Context, c fsm.Command) (fsm.Result, er
 
 // proposeAsync is proposeHere without waiting.
 func (s *Server) proposeAsync(c fsm.Command, done func(fsm.Result, error)) {
+	s.encoded(c, done, s.node.ProposeAsync)
+}
+
+// proposePatiently is proposeAsync for what nobody waits for.
+func (s *Server) proposePatiently(c fsm.Command, done func(fsm.Result, error)) {
+	s.encoded(c, done, s.node.ProposePatiently)
+}
+
+func (s *Server) encoded(c fsm.Command, done func(fsm.Result, error), propose func([]byte, func(fsm.Result, error))) {
 	b, err := fsm.EncodeCommand(c)
 	if err != nil {
 		done(fsm.Result{}, err)
 		return
 	}
-	s.node.ProposeAsync(b, done)
+	propose(b, done)
 }
 
 // Propose commits a command wherever the leader is. What was certainly not

@@ -124,7 +124,7 @@ func (s *session) sendGiveBack(ctx context.Context, entries []spooled) error {
 func (s *session) sendResults(ctx context.Context, entries []spooled) (reply rpc.FinishedReply, err error) {
 	m := rpc.Finished{Results: make([]rpc.FinishedResult, len(entries))}
 	for i := range entries {
-		m.Results[i] = rpc.FinishedResult{Ref: entries[i].Ref, Result: entries[i].Result}
+		m.Results[i] = rpc.FinishedResult{Ref: entries[i].Ref, Result: entries[i].Result, Patient: entries[i].patient}
 	}
 	err = s.conn.Call(ctx, rpc.MethodWorkerFinished, m, &reply)
 	return reply, err

@@ -77,6 +77,8 @@ type spooled struct {
 	Ref      rpc.Ref
 	Result   []byte // rpc.AttemptResult as msgpack
 	GiveBack string // why; Result is empty then
+
+	patient bool // nothing is known to wait for it; not on disk
 }
 
 func (e spooled) key() attemptKey { return attemptOf(e.Ref) }

@@ -333,12 +333,20 @@ func (t *table) settle(a *attempt, e spooled, now time.Duration) (next *attempt,
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.attempts, keyOf(a.item.Ref))
+	e.patient = t.patient(a)
 	t.owe(e, a.hub)
 	if a.next == nil {
 		return nil, 0
 	}
 	v, _ = t.judge(a.next, a.next.due() > now)
 	return a.next, v
+}
+
+// patient tells whether the end of an attempt may be told of a little later: no step
+// waits for it, and there are slots for those that wait for one.
+func (t *table) patient(a *attempt) bool {
+	step := a.item.Origin != nil && a.item.Origin.Run != [16]byte{}
+	return !step && t.busy+len(t.owed) < t.slots/2
 }
 
 // held declares what a session begins with.
