@@ -27,8 +27,7 @@ func explainTimes(q *explaining) {
 	case t.Retry:
 		q.add(job.Reason{
 			Code: job.ReasonRetrying, Until: t.Due, RetriesUsed: t.Retries, ExitCode: t.ExitCode,
-			Text: fmt.Sprintf("Attempt %d did not succeed (%s): retry %d of %d comes at %s.", t.Attempt, t.Error, t.Retries, t.MaxRetries,
-				job.FormatTime(t.Due)),
+			Text: fmt.Sprintf("%s: retry %d of %d comes at %s.", how(t, "did not succeed (%s)"), t.Retries, t.MaxRetries, job.FormatTime(t.Due)),
 			Next: "Wait, or let it go at once: 'axd task reschedule $ID --delay 0s'.",
 		})
 	default:
@@ -140,7 +139,7 @@ func explainEnd(q *explaining) {
 // failed tells why no further attempt was made.
 func (q *explaining) failed(r *job.Reason, last *fsm.Attempt) {
 	t := &q.task
-	r.Text = fmt.Sprintf("Attempt %d ended: %s%s. ", t.Attempt, t.Error, q.exit(false))
+	r.Text = how(t, "ended: %s") + q.exit(false) + ". "
 	r.Next = "See what it wrote: 'axd task logs $ID'."
 	if !t.CompensatedBy.IsZero() {
 		r.Next += " Task " + t.CompensatedBy.String() + " makes good for it."
@@ -164,6 +163,15 @@ func (q *explaining) failed(r *job.Reason, last *fsm.Attempt) {
 	}
 	r.Code = job.ReasonRetriesSpent
 	r.Text += fmt.Sprintf("%d of %d retries are spent.", t.Retries, t.MaxRetries)
+}
+
+// how says what became of the last attempt. The error of one that was lost says it in full.
+func how(t *fsm.Task, otherwise string) string {
+	attempt := fmt.Sprintf("attempt %d ", t.Attempt)
+	if strings.HasPrefix(t.Error, attempt+"was lost ") {
+		return upper(t.Error)
+	}
+	return upper(attempt) + fmt.Sprintf(otherwise, t.Error)
 }
 
 // exit says how an exit code or HTTP status was judged.

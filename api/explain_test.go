@@ -93,6 +93,13 @@ func TestExplainAfterAFailure(t *testing.T) {
 	if got := codesOf(w.explain(once.ID)); got != "no_retries" {
 		t.Errorf("without retries: %s", got)
 	}
+	for retries, want := range map[string]string{"0": "Attempt 1 was lost with worker w1: no contact. It asks", "1": "Attempt 1 was lost with worker w1: no contact: retry 1"} {
+		lost := w.submitted(`{` + execTrue + `,"retry":{"max_retries":` + retries + `}}`)
+		w.must(fsm.Finished{AttemptRef: w.assign(lost.ID, "w1"), Result: fsm.AttemptResult{Outcome: job.OutcomeLost, Error: "no contact"}})
+		if r := w.explain(lost.ID).Reasons[0]; !strings.HasPrefix(r.Text, want) {
+			t.Errorf("%+v", r)
+		}
+	}
 }
 
 func TestExplainWhatIsNotRetried(t *testing.T) {

@@ -89,6 +89,9 @@ func (s Priority) run(ctx context.Context, e *env, r *Result) error {
 	r.set("seconds", s.Time.Seconds())
 	r.set("low_queued", float64(s.Low))
 	started, gap := lows.between(begin, end)
+	if lows.begun() == s.Low {
+		e.say("priority: all low-priority tasks have begun: low_gap_ms says little, let more of them wait (--low)")
+	}
 	r.set("low_per_s", float64(started)/end.Sub(begin).Seconds())
 	r.set("low_gap_ms", ms(gap))
 	r.set("low_waiting", float64(s.Low-lows.begun()))
@@ -99,7 +102,7 @@ func (s Priority) run(ctx context.Context, e *env, r *Result) error {
 }
 
 // between counts the tasks that started in a span, and the longest time in it in
-// which none did.
+// which none did though some waited.
 func (s *starts) between(begin, end time.Time) (n int, gap time.Duration) {
 	var at []int64
 	for i, ns := range s.At {
@@ -108,11 +111,15 @@ func (s *starts) between(begin, end time.Time) (n int, gap time.Duration) {
 		}
 	}
 	slices.Sort(at)
+	n = len(at)
 	last := begin.UnixNano()
-	for _, ns := range append(at, end.UnixNano()) {
+	if s.begun() < len(s.At) || len(s.At) == 0 || slices.Max(s.At) > end.UnixNano() {
+		at = append(at, end.UnixNano())
+	}
+	for _, ns := range at {
 		gap, last = max(gap, time.Duration(ns-last)), ns
 	}
-	return len(at), gap
+	return n, gap
 }
 
 func (s *starts) begun() (n int) {

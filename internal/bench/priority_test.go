@@ -12,6 +12,9 @@ func TestLongestGapBetweenStarts(t *testing.T) {
 	if n, gap := s.between(begin, begin.Add(time.Second)); n != 2 || gap != 700*time.Millisecond {
 		t.Errorf("%d started, the longest gap is %v; want 2 and 700ms", n, gap)
 	}
+	if _, gap := (&starts{At: s.At[:3], Count: s.Count[:3]}).between(begin, begin.Add(time.Second)); gap != 200*time.Millisecond {
+		t.Errorf("where all have begun the gap is %v, want 200ms", gap)
+	}
 	if n := s.begun(); n != 4 {
 		t.Errorf("%d have begun, want 4", n)
 	}
