@@ -230,6 +230,12 @@ func (s *ScheduleSpec) validateMisfire() *Error {
 	if e := oneOf("misfire", s.Misfire, "", MisfireNone, MisfireLatest, MisfireAll); e != nil {
 		return e
 	}
+	if s.MisfireCap != 0 && s.Misfire != MisfireAll {
+		return invalidNumber("misfire_cap", "must not be given without misfire: all", s.MisfireCap)
+	}
+	if s.MisfireWindow != nil && s.Misfire != MisfireAll && s.Misfire != MisfireLatest {
+		return Invalid("misfire_window", "must not be given without misfire: latest or all", s.MisfireWindow.String())
+	}
 	if s.MisfireCap < 0 || s.MisfireCap > MaxMisfireCap {
 		return invalidNumber("misfire_cap", fmt.Sprintf("must be 1 to %d", MaxMisfireCap), s.MisfireCap)
 	}

@@ -74,8 +74,13 @@ L, W, # and H: docs/guides/cron.md.`,
 			return about("schedule", args[0], err)
 		}
 		c.say(cmd, next.Words)
-		if next.State == "paused" && c.output == "table" {
-			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "axd: the schedule is paused: it lets these times pass")
+		if c.output == "table" {
+			switch {
+			case len(next.Times) == 0:
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: no further time is planned: see 'axd schedule show %s'\n", args[0])
+			case next.State == "paused":
+				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "axd: the schedule is paused: it lets these times pass")
+			}
 		}
 		return c.output.print(cmd.OutOrStdout(), next, func(t *table) {
 			t.row("PLANNED", "ZONE", "IN YOUR ZONE", "NOTE")
