@@ -229,7 +229,7 @@ func TestBodiesOverAConnection(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	_, _ = conn.Write([]byte("POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"))
 	_ = conn.(*net.TCPConn).CloseWrite()
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	buf := make([]byte, 4096)
 	n, _ := conn.Read(buf)
 	if answer := string(buf[:n]); !strings.HasPrefix(answer, "HTTP/1.1 400 ") || !strings.Contains(answer, "must be complete") {

@@ -303,7 +303,7 @@ func TestLoopback(t *testing.T) {
 		}
 		all = append(all, c)
 	}
-	until := time.After(10 * time.Second)
+	until := time.After(time.Minute)
 	for _, c := range all { // who leaves must know whom to tell
 		for changed := c.Changed(); len(c.Members()) < 3; {
 			select {

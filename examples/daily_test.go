@@ -32,7 +32,7 @@ func TestDaily(t *testing.T) {
 	has(t, p.file("2015-08-15/report.txt"), "Seattle", "15 days", "38.1 mm of rain on 2 of them")
 	// The schedule that comes after the delivery has run it as well.
 	var fired []string
-	for end := time.Now().Add(20 * time.Second); len(fired) == 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(fired) == 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		fired = regexp.MustCompile(`fired .* run ([0-9A-Z]{26}) `).FindStringSubmatch(p.must("schedule", "fires", "daily-delivered"))
 	}
 	if len(fired) == 0 {

@@ -60,7 +60,7 @@ func start(t *testing.T, name string) *place {
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := p.cluster.StartServers(ctx); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func start(t *testing.T, name string) *place {
 // axd runs the command line; it returns the exit code and what it said.
 func (p *place) axd(args ...string) (code int, stdout, stderr string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, axd, args...)
 	cmd.Env = append(os.Environ(), "AXD_ADDR="+p.cluster.HTTP()[0])

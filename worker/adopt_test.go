@@ -22,10 +22,10 @@ func goingOn(timeout time.Duration) func(*rpc.DispatchItem) {
 func killedWorker(t *testing.T, l *leader, dir string, items ...rpc.DispatchItem) {
 	t.Helper()
 	cmd := workerProcess(t, dir, l.addr)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	l.dispatch(items...)
 	for range items {
-		receive(t, l.started, 5*time.Second)
+		receive(t, l.started, patience)
 	}
 	killWorker(t, cmd)
 }
@@ -50,20 +50,20 @@ func TestARestartedWorkerTakesItsCommandsOver(t *testing.T) {
 	stays := l.item(sh(`cd `+files+`; echo before; while [ ! -e go ]; do sleep 0.05; done; echo after; echo '{"n":1}' > "$AXD_OUTPUT_FILE"; exit 3`), goingOn(time.Minute))
 	dies := l.item(sh(`sleep 300`))
 	killedWorker(t, l, dir, stays, dies)
-	eventually(t, time.Second, "the other command is dead", func() bool { return !runs(dir, dies) })
+	newGauge(t).eventually(t, time.Second, "the other command is dead", func() bool { return !runs(dir, dies) })
 
 	w, _ := startWorkerHeld(t, l, dir)
 	if n := w.Stats().Running; n != 1 {
 		t.Errorf("%d slots are taken, want 1", n)
 	}
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != dies.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
+	if f := receive(t, l.finished, patience); f.Ref != dies.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
 		t.Errorf("got %+v", f)
 	}
-	if item := receive(t, l.started, 5*time.Second); item.Ref != stays.Ref {
+	if item := receive(t, l.started, patience); item.Ref != stays.Ref {
 		t.Errorf("started: %+v", item)
 	}
 	out := l.followTo(stays.Ref, func(rpc.Output) {})
-	eventually(t, 5*time.Second, "its output is followed", func() bool {
+	eventually(t, patience, "its output is followed", func() bool {
 		w.table.mu.Lock()
 		defer w.table.mu.Unlock()
 		h := w.table.attempts[keyOf(stays.Ref)].hub
@@ -72,18 +72,18 @@ func TestARestartedWorkerTakesItsCommandsOver(t *testing.T) {
 		return len(h.followers) > 0
 	})
 	touch(t, fileIn(files, "go"))
-	f := receive(t, l.finished, 5*time.Second)
+	f := receive(t, l.finished, patience)
 	if f.Ref != stays.Ref || job.Outcome(f.Outcome) != job.OutcomeFailed || f.ExitCode == nil || *f.ExitCode != 3 ||
 		string(f.Stdout) != "before\nafter\n" || strings.TrimSpace(string(f.Output)) != `{"n":1}` {
 		t.Errorf("got %+v", f)
 	}
-	if got := receive(t, out, 5*time.Second); got.err != nil || !strings.HasSuffix(got.data.String(), "before\nafter\n") {
+	if got := receive(t, out, patience); got.err != nil || !strings.HasSuffix(got.data.String(), "before\nafter\n") {
 		t.Errorf("followed %q, %v", got.data.String(), got.err)
 	}
-	eventually(t, 5*time.Second, "its directory is gone", func() bool { return !exists(string(w.dir.attempt(stays.Ref))) })
+	eventually(t, patience, "its directory is gone", func() bool { return !exists(string(w.dir.attempt(stays.Ref))) })
 	again := l.item(sh("echo new"))
 	l.dispatch(again) // by the supervisor that was taken over
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != again.Ref || string(f.Stdout) != "new\n" {
+	if f := receive(t, l.finished, patience); f.Ref != again.Ref || string(f.Stdout) != "new\n" {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -100,7 +100,7 @@ func startWorkerHeld(t *testing.T, l *leader, dir string) (*Worker, rpc.WorkerHe
 	t.Helper()
 	w := newWorker(t, l, withExec(dir))
 	runWorker(t, w)
-	h := receive(t, l.hellos, 10*time.Second)
+	h := receive(t, l.hellos, patience)
 	goesOn := 0
 	for _, held := range h.Held {
 		if !held.Finished {
@@ -118,12 +118,13 @@ func startWorkerHeld(t *testing.T, l *leader, dir string) (*Worker, rpc.WorkerHe
 func TestWhatEndedWhileTheWorkerWasAwayIsTold(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
-	dir := t.TempDir()
-	item := l.item(sh(`sleep 0.5; echo done; exit 7`), goingOn(time.Minute))
+	dir, files := t.TempDir(), t.TempDir()
+	item := l.item(sh(`cd `+files+`; while [ ! -e go ]; do sleep 0.05; done; echo done; exit 7`), goingOn(time.Minute))
 	killedWorker(t, l, dir, item)
-	eventually(t, 5*time.Second, "the command has ended", func() bool { return !runs(dir, item) })
+	touch(t, fileIn(files, "go"))
+	eventually(t, patience, "the command has ended", func() bool { return !runs(dir, item) })
 	newWorkerOf(t, l, dir)
-	f := receive(t, l.finished, 5*time.Second)
+	f := receive(t, l.finished, patience)
 	if f.Ref != item.Ref || f.ExitCode == nil || *f.ExitCode != 7 || string(f.Stdout) != "done\n" {
 		t.Errorf("got %+v", f)
 	}
@@ -141,20 +142,21 @@ func TestTimeoutsGoOnWithoutTheWorker(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	dir := t.TempDir()
-	item := l.item(sh(`sleep 300`), goingOn(2500*time.Millisecond))
+	const limit = 5 * time.Second // a busy machine must not need as long to start a worker
+	item := l.item(sh(`sleep 300`), goingOn(limit))
 	began := time.Now()
 	killedWorker(t, l, dir, item)
 	second := workerProcess(t, dir, l.addr)
-	if h := receive(t, l.hellos, 5*time.Second); len(h.Held) != 1 || h.Held[0] != (rpc.Held{Ref: item.Ref, Running: true}) {
+	if h := receive(t, l.hellos, patience); len(h.Held) != 1 || h.Held[0] != (rpc.Held{Ref: item.Ref, Running: true}) {
 		t.Errorf("held: %+v", h.Held)
 	}
 	killWorker(t, second)
-	eventually(t, 5*time.Second, "the command is dead", func() bool { return !runs(dir, item) })
-	if took := time.Since(began); took < 2500*time.Millisecond {
+	eventually(t, patience, "the command is dead", func() bool { return !runs(dir, item) })
+	if took := time.Since(began); took < limit {
 		t.Errorf("it was dead after %v", took)
 	}
 	newWorkerOf(t, l, dir)
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeTimeout || f.Ended-f.Started < 2500 {
+	if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeTimeout || f.Ended-f.Started < limit.Milliseconds() {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -168,7 +170,7 @@ func TestACancelReachesWhatWasTakenOver(t *testing.T) {
 	killedWorker(t, l, dir, item)
 	newWorkerOf(t, l, dir)
 	l.kill(item.Ref, rpc.KillCancel)
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeCancelled || runs(dir, item) {
+	if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeCancelled || runs(dir, item) {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -189,7 +191,7 @@ func TestWithoutItsSupervisorNothingGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			newWorkerOf(t, l, dir)
-			if f := receive(t, l.finished, 10*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost || runs(dir, item) {
+			if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost || runs(dir, item) {
 				t.Errorf("got %+v", f)
 			}
 		})
@@ -209,7 +211,7 @@ func TestWhatNobodyKnowsIsNotTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	startWorkerHeld(t, l, dir)
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != lost.Ref || job.Outcome(f.Outcome) != job.OutcomeLost || runs(dir, lost) || !runs(dir, stays) {
+	if f := receive(t, l.finished, patience); f.Ref != lost.Ref || job.Outcome(f.Outcome) != job.OutcomeLost || runs(dir, lost) || !runs(dir, stays) {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -33,9 +33,9 @@ func TestFailureAdvises(t *testing.T) {
 		w := newWorker(t, l)
 		w.Handle("advise", func(context.Context, Task) ([]byte, error) { return nil, c.err })
 		runWorker(t, w)
-		receive(t, l.hellos, 5*time.Second)
+		receive(t, l.hellos, patience)
 		l.dispatch(l.item(handler("advise"), none))
-		f := receive(t, l.finished, 5*time.Second)
+		f := receive(t, l.finished, patience)
 		if job.Outcome(f.Outcome) != job.OutcomeFailed || f.Class != c.class || f.RetryMS != c.retry || f.Error != c.text {
 			t.Errorf("%v: got %+v", c.err, f)
 		}

@@ -126,9 +126,9 @@ func TestHandlersAttemptOfAnEarlierLifeIsLost(t *testing.T) {
 	startWorker(t, l, func(c *Config) { c.DataDir = dir })
 	long, short := l.item(handler("wait")), l.item(handler("echo"))
 	l.dispatch(long, short)
-	receive(t, l.started, 10*time.Second)
-	receive(t, l.finished, 10*time.Second)
-	eventually(t, 10*time.Second, "it is noted alone", func() bool {
+	receive(t, l.started, patience)
+	receive(t, l.finished, patience)
+	eventually(t, patience, "it is noted alone", func() bool {
 		held := journaled(t, dir)
 		return len(held) == 1 && held[0] == liveRecord{entry: spooled{Ref: long.Ref}, runs: true}.name()
 	})
@@ -141,11 +141,11 @@ func TestHandlersAttemptOfAnEarlierLifeIsLost(t *testing.T) {
 	}
 	other := newLeader(t)
 	w, _ := startWorker(t, other, func(c *Config) { c.DataDir = next })
-	f := receive(t, other.finished, 10*time.Second)
+	f := receive(t, other.finished, patience)
 	if f.Ref != long.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
 		t.Errorf("got %+v", f)
 	}
-	eventually(t, 10*time.Second, "it is forgotten", func() bool { return w.Stats().Owed == 0 && len(journaled(t, next)) == 0 })
+	eventually(t, patience, "it is forgotten", func() bool { return w.Stats().Owed == 0 && len(journaled(t, next)) == 0 })
 	l.kill(long.Ref, rpc.KillCancel)
-	receive(t, l.finished, 10*time.Second)
+	receive(t, l.finished, patience)
 }

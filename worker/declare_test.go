@@ -15,13 +15,13 @@ func TestWorkersDeclareWhatTheyHold(t *testing.T) {
 	w := newWorker(t, l)
 	w.declareEvery = 20 * time.Millisecond
 	runWorker(t, w)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	running := l.item(handler("wait"))
 	armed := l.item(handler("echo"), func(i *rpc.DispatchItem) { i.DueMS = time.Now().Add(time.Hour).UnixMilli() })
 	l.dispatch(running, armed)
-	eventually(t, 5*time.Second, "both are declared", func() bool {
+	eventually(t, patience, "both are declared", func() bool {
 		found := map[rpc.Ref]bool{}
-		for _, h := range receive(t, l.declared, 5*time.Second).Held {
+		for _, h := range receive(t, l.declared, patience).Held {
 			found[h.Ref] = h.Running
 		}
 		runs, ok := found[running.Ref]

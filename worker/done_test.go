@@ -90,10 +90,10 @@ func TestDoneWaitsForALeader(t *testing.T) {
 		return value, nil
 	})
 	runWorker(t, w)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	item := l.item(handler("once"))
 	l.dispatch(item)
-	if f := receive(t, l.finished, 5*time.Second); job.Outcome(f.Outcome) != job.OutcomeSuccess || string(f.Output) != "v" {
+	if f := receive(t, l.finished, patience); job.Outcome(f.Outcome) != job.OutcomeSuccess || string(f.Output) != "v" {
 		t.Errorf("got %+v", f)
 	}
 	answers <- &rpc.Error{Code: string(job.CodeStale), Text: "is not the token"}

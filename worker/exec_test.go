@@ -29,7 +29,7 @@ func TestCommandKnowsItsTask(t *testing.T) {
 	x.Exec.Stdin = "input"
 	item := l.item(x, func(i *rpc.DispatchItem) { i.Ref.Attempt, i.DueMS = 3, 1796000000000 })
 	l.dispatch(item)
-	f := receive(t, l.finished, 5*time.Second)
+	f := receive(t, l.finished, patience)
 	attempt := filepath.Join(dir, "attempts", "default", refName(item.Ref))
 	want := fmt.Sprintf(`AXD_ATTEMPT=3
 AXD_EXECUTE_TIME=2026-11-30T00:53:20.000Z
@@ -50,7 +50,7 @@ MINE=1
 	if job.Outcome(f.Outcome) != job.OutcomeSuccess || *f.ExitCode != 0 || string(f.Output) != `{"a":1}` || string(f.Stderr) != "input" {
 		t.Errorf("got %+v", f)
 	}
-	eventually(t, 2*time.Second, "nothing is left on disk", func() bool {
+	eventually(t, patience, "nothing is left on disk", func() bool {
 		return !exists(attempt) && len(journaled(t, dir)) == 0
 	})
 }
@@ -64,23 +64,23 @@ func TestTasksKnowTheirOrigin(t *testing.T) {
 	w := newWorker(t, l, withExec(t.TempDir()))
 	w.Handle("origin", func(_ context.Context, t Task) ([]byte, error) { got <- t; return nil, nil })
 	runWorker(t, w)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	of := func(i *rpc.DispatchItem) {
 		i.Origin = &rpc.Origin{Run: run, Step: "clean", Schedule: "nightly", NominalMS: 1796000000000}
 	}
 	x := sh(`env | grep -E '^AXD_(RUN|STEP|SCHEDULE|NOMINAL)' | sort`)
 	l.dispatch(l.item(x, of))
 	want := "AXD_NOMINAL_TIME=2026-11-30T00:53:20.000Z\nAXD_RUN=" + run.String() + "\nAXD_SCHEDULE=nightly\nAXD_STEP=clean\n"
-	if f := receive(t, l.finished, 5*time.Second); string(f.Stdout) != want {
+	if f := receive(t, l.finished, patience); string(f.Stdout) != want {
 		t.Errorf("stdout:\n%s\nwant:\n%s", f.Stdout, want)
 	}
 	l.dispatch(l.item(x, func(i *rpc.DispatchItem) { i.Origin = &rpc.Origin{Schedule: "nightly", NominalMS: 1796000000000} }))
 	want = "AXD_NOMINAL_TIME=2026-11-30T00:53:20.000Z\nAXD_SCHEDULE=nightly\n"
-	if f := receive(t, l.finished, 5*time.Second); string(f.Stdout) != want {
+	if f := receive(t, l.finished, patience); string(f.Stdout) != want {
 		t.Errorf("stdout:\n%s\nwant:\n%s", f.Stdout, want)
 	}
 	l.dispatch(l.item(handler("origin"), of))
-	if task := receive(t, got, 5*time.Second); task.Run != run || task.Step != "clean" || task.Schedule != "nightly" || task.Nominal.UnixMilli() != 1796000000000 {
+	if task := receive(t, got, patience); task.Run != run || task.Step != "clean" || task.Schedule != "nightly" || task.Nominal.UnixMilli() != 1796000000000 {
 		t.Errorf("the handler got %+v", task)
 	}
 }
@@ -111,16 +111,16 @@ func TestCommandOutcomes(t *testing.T) {
 		{x: job.Executor{Exec: &job.Exec{Command: []string{"true"}, User: "no-such-user"}}, outcome: job.OutcomeFailed, code: -1,
 			text: `exec.user: must be a user of the worker's machine (got "no-such-user")`},
 	} {
-		item := l.item(c.x, func(i *rpc.DispatchItem) { i.SuccessCodes, i.TimeoutMS = c.codes, c.timeout })
+		item := l.item(c.x, func(i *rpc.DispatchItem) { i.SuccessCodes, i.TimeoutMS, i.GraceMS = c.codes, c.timeout, 5000 })
 		l.dispatch(item)
 		if c.kill {
-			eventually(t, 5*time.Second, "it runs", func() bool {
+			eventually(t, patience, "it runs", func() bool {
 				h := w.table.held()
 				return len(h) == 1 && h[0].Running
 			})
 			l.kill(item.Ref, rpc.KillCancel)
 		}
-		f := receive(t, l.finished, 5*time.Second)
+		f := receive(t, l.finished, patience)
 		code := -1
 		if f.ExitCode != nil {
 			code = *f.ExitCode
@@ -175,7 +175,7 @@ func TestCommandAsAnotherUser(t *testing.T) {
 	x := sh(`id -un; cat "$AXD_PAYLOAD_FILE" > "$AXD_OUTPUT_FILE"; touch made; echo "$USER"; cat "$AXD_PAYLOAD_FILE/../../lock" 2>/dev/null; ls ../..`)
 	x.Exec.User = "nobody"
 	l.dispatch(l.item(x))
-	f := receive(t, l.finished, 5*time.Second)
+	f := receive(t, l.finished, patience)
 	if string(f.Stdout) != "nobody\nnobody\n" || string(f.Output) != `{"a":1}` {
 		t.Errorf("got %+v, stdout %s, stderr %s", f, f.Stdout, f.Stderr)
 	}
@@ -209,24 +209,24 @@ func TestK4_03_KilledWorkerTakesItsCommandsAlong(t *testing.T) {
 	l := newLeader(t)
 	dir := t.TempDir()
 	cmd := workerProcess(t, dir, l.addr)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	item := l.item(sh(`(setsid sleep 300 &); trap "" TERM; sleep 300 & sleep 300`))
 	l.dispatch(item)
-	receive(t, l.started, 5*time.Second)
+	receive(t, l.started, patience)
 	if len(marked(dir, item)) < 3 {
 		t.Fatal("the command's processes are not found")
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Second, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
+	newGauge(t).eventually(t, time.Second, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
 
 	workerProcess(t, dir, l.addr)
-	h := receive(t, l.hellos, 5*time.Second)
+	h := receive(t, l.hellos, patience)
 	if len(h.Held) != 1 || h.Held[0] != (rpc.Held{Ref: item.Ref, Finished: true}) {
 		t.Errorf("held: %+v", h.Held)
 	}
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
+	if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -238,22 +238,22 @@ func TestStoppedWorkersCommandsEndWithTheLease(t *testing.T) {
 	l.with(func() { l.ttl = shortTTL })
 	dir := t.TempDir()
 	cmd := workerProcess(t, dir, l.addr)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	item := l.item(sh(`trap "" TERM; sleep 300 & sleep 300`))
 	l.dispatch(item)
-	receive(t, l.started, 5*time.Second)
+	receive(t, l.started, patience)
 	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	stopped := time.Now()
-	eventually(t, shortTTL+500*time.Millisecond, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
+	eventually(t, shortTTL+slop, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
 	if took := time.Since(stopped); took < shortTTL/3 {
 		t.Errorf("it was killed %v after the stop, long before its lease ended", took)
 	}
 	if err := cmd.Process.Signal(unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
+	if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -298,11 +298,11 @@ func TestResidueOfAnEarlierLifeIsKilled(t *testing.T) {
 
 	startWorker(t, l, withExec(dir))
 	for range left {
-		if err := receive(t, died, time.Second); err == nil || err.Error() != "signal: killed" {
+		if err := receive(t, died, patience); err == nil || err.Error() != "signal: killed" {
 			t.Errorf("got %v", err)
 		}
 	}
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
+	if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
 		t.Errorf("got %+v", f)
 	}
 	if exists(string(a)) {
@@ -335,15 +335,15 @@ func TestSupervisorDeathEndsAttemptsAsLost(t *testing.T) {
 	w, _ := startWorker(t, l, withExec(dir))
 	item := l.item(sh("(setsid sleep 300 &); sleep 300; true"))
 	l.dispatch(item)
-	receive(t, l.started, 5*time.Second)
+	receive(t, l.started, patience)
 	w.super.current.kill()
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
+	if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
 		t.Errorf("got %+v", f)
 	}
 	if left := marked(dir, item); len(left) > 0 {
 		t.Errorf("processes survive: %v", left)
 	}
-	eventually(t, 5*time.Second, "another supervisor runs commands", func() bool {
+	eventually(t, patience, "another supervisor runs commands", func() bool {
 		l.dispatch(l.item(sh("true")))
 		select {
 		case f := <-l.finished:
@@ -365,7 +365,7 @@ func TestHangingSupervisorIsKilled(t *testing.T) {
 	if err := unix.Kill(link.cmd.Process.Pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, link.gone, 10*time.Second)
+	receive(t, link.gone, patience)
 }
 
 func TestResultsOutliveARestart(t *testing.T) {
@@ -376,17 +376,17 @@ func TestResultsOutliveARestart(t *testing.T) {
 	l.with(func() { l.refuse = &rpc.Error{Code: string(job.CodeOverloaded), Text: "full"} })
 	item := l.item(sh("echo kept; exit 3"))
 	l.dispatch(item)
-	eventually(t, 5*time.Second, "the result is on disk", func() bool { return len(journaled(t, dir)) == 1 })
+	eventually(t, patience, "the result is on disk", func() bool { return len(journaled(t, dir)) == 1 })
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
 	l.with(func() { l.refuse = nil })
 	w, _ := startWorker(t, l, withExec(dir))
-	f := receive(t, l.finished, 5*time.Second)
+	f := receive(t, l.finished, patience)
 	if f.Ref != item.Ref || string(f.Stdout) != "kept\n" || *f.ExitCode != 3 {
 		t.Errorf("got %+v", f)
 	}
-	eventually(t, 2*time.Second, "it is forgotten", func() bool {
+	eventually(t, patience, "it is forgotten", func() bool {
 		return w.Stats().Owed == 0 && len(journaled(t, dir)) == 0
 	})
 }
@@ -395,20 +395,21 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	dir := t.TempDir()
-	w, end := startWorker(t, l, withExec(dir), func(c *Config) { c.DrainTime, c.Slots = 700*time.Millisecond, 4 })
-	finishing := l.item(sh("sleep 0.3; echo finished"))
+	w, end := startWorker(t, l, withExec(dir), func(c *Config) { c.DrainTime, c.Slots = 2*time.Second, 4 })
+	finishing := l.item(sh("while ! test -e go; do sleep 0.02; done; echo finished"))
 	command := l.item(sh("trap 'exit 0' TERM; while :; do sleep 0.02; done"))
 	call := l.item(handler("wait"))
 	l.dispatch(finishing, command, call)
-	eventually(t, 5*time.Second, "all run", func() bool { return w.Stats().Started == 3 })
+	eventually(t, patience, "all run", func() bool { return w.Stats().Started == 3 })
 	ended := make(chan error, 1)
 	go func() { ended <- end() }()
-	eventually(t, 2*time.Second, "it drains", func() bool { return w.Stats().Free == 0 })
+	eventually(t, patience, "it drains", func() bool { return w.Stats().Free == 0 })
+	letGo(t, dir, finishing)
 	late := l.item(handler("echo"))
 	l.dispatch(late)
 	given := map[rpc.Ref]string{}
 	for len(given) < 3 {
-		g := receive(t, l.giveBacks, 5*time.Second)
+		g := receive(t, l.giveBacks, patience)
 		for _, ref := range g.Refs {
 			given[ref] = g.Reason
 		}
@@ -418,10 +419,10 @@ func TestDrain(t *testing.T) {
 			t.Errorf("given back: %v", given)
 		}
 	}
-	if f := receive(t, l.finished, time.Second); f.Ref != finishing.Ref || string(f.Stdout) != "finished\n" {
+	if f := receive(t, l.finished, patience); f.Ref != finishing.Ref || string(f.Stdout) != "finished\n" {
 		t.Errorf("got %+v", f)
 	}
-	if err := receive(t, ended, 5*time.Second); err != nil {
+	if err := receive(t, ended, patience); err != nil {
 		t.Error(err)
 	}
 	if left := marked(dir, command); len(left) > 0 {
@@ -439,10 +440,10 @@ func TestHurryGivesBack(t *testing.T) {
 	command := l.item(sh("trap '' TERM; while :; do sleep 0.02; done"), func(i *rpc.DispatchItem) { i.GraceMS = 3_600_000 })
 	call := l.item(handler("wait"))
 	l.dispatch(command, call)
-	eventually(t, 5*time.Second, "both run", func() bool { return w.Stats().Started == 2 })
+	eventually(t, patience, "both run", func() bool { return w.Stats().Started == 2 })
 	ended := make(chan error, 1)
 	go func() { ended <- end() }()
-	eventually(t, 5*time.Second, "it drains", func() bool {
+	eventually(t, patience, "it drains", func() bool {
 		w.table.mu.Lock()
 		defer w.table.mu.Unlock()
 		return w.table.draining
@@ -451,14 +452,14 @@ func TestHurryGivesBack(t *testing.T) {
 	w.Hurry() // a third signal does no harm
 	given := map[rpc.Ref]bool{}
 	for len(given) < 2 {
-		for _, ref := range receive(t, l.giveBacks, 5*time.Second).Refs {
+		for _, ref := range receive(t, l.giveBacks, patience).Refs {
 			given[ref] = true
 		}
 	}
 	if !given[command.Ref] || !given[call.Ref] {
 		t.Errorf("given back: %v", given)
 	}
-	if err := receive(t, ended, 5*time.Second); err != nil {
+	if err := receive(t, ended, patience); err != nil {
 		t.Error(err)
 	}
 	if left := marked(dir, command); len(left) > 0 {

@@ -84,7 +84,7 @@ func TestFastOutputIsWhole(t *testing.T) {
 				done = l.followTo(item.Ref, each)
 				l.dispatch(item)
 			}
-			f := receive(t, done, 30*time.Second)
+			f := receive(t, done, patience)
 			if f.err != nil || f.skipped != 0 || !bytes.Equal(f.data.Bytes(), want) {
 				t.Errorf("got %d of %d bytes, %d skipped, error %v", f.data.Len(), len(want), f.skipped, f.err)
 			}
@@ -95,7 +95,7 @@ func TestFastOutputIsWhole(t *testing.T) {
 // awaitOutputFile waits until an attempt's output file has something in it.
 func awaitOutputFile(t *testing.T, w *Worker, item rpc.DispatchItem) {
 	t.Helper()
-	eventually(t, 10*time.Second, "the command has written", func() bool {
+	eventually(t, patience, "the command has written", func() bool {
 		output, _ := w.dir.attempt(item.Ref).readOutput()
 		return len(output) > 0
 	})
@@ -120,12 +120,12 @@ func TestLateFollowerGetsBeginningAndEnd(t *testing.T) {
 			default: // it must not hold the follower up
 			}
 		})
-		receive(t, got, 5*time.Second)
+		receive(t, got, patience)
 	}
 	letGo(t, dir, item)
 	all := append(numbers(1_000_000), "end\n"...)
 	for i, done := range followers {
-		f := receive(t, done, 10*time.Second)
+		f := receive(t, done, patience)
 		text := f.data.Bytes()
 		if f.err != nil || int64(len(text))+f.skipped != int64(len(all)) || !bytes.HasSuffix(text, []byte("999999\n1000000\nend\n")) {
 			t.Errorf("follower %d: %d bytes, %d skipped of %d, error %v", i, len(text), f.skipped, len(all), f.err)

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"testing"
-	"time"
 
 	"github.com/axd-project/axd/rpc"
 )
@@ -18,15 +17,15 @@ func TestALateDispatchOfWhatWasGivenBackIsDropped(t *testing.T) {
 	l.dispatch(running...)
 	item := l.item(handler("echo"))
 	l.dispatch(item)
-	receive(t, l.giveBacks, 2*time.Second)
-	eventually(t, 2*time.Second, "the give-back is acknowledged", func() bool { return w.Stats().Owed == 0 })
+	receive(t, l.giveBacks, patience)
+	eventually(t, patience, "the give-back is acknowledged", func() bool { return w.Stats().Owed == 0 })
 	for _, r := range running {
 		l.kill(r.Ref, rpc.KillCancel)
-		receive(t, l.finished, 2*time.Second)
+		receive(t, l.finished, patience)
 	}
-	eventually(t, time.Second, "slots are free", func() bool { return w.Stats().Free == 2 })
+	eventually(t, patience, "slots are free", func() bool { return w.Stats().Free == 2 })
 	l.dispatch(item) // the second copy
-	eventually(t, 2*time.Second, "it is judged", func() bool { s := w.Stats(); return s.Duplicates > 0 || s.Started > 2 })
+	eventually(t, patience, "it is judged", func() bool { s := w.Stats(); return s.Duplicates > 0 || s.Started > 2 })
 	if s := w.Stats(); s.Started != 2 {
 		t.Errorf("an attempt that was given back ran all the same: %+v", s)
 	}
@@ -40,13 +39,13 @@ func TestWhatADrainEndsIsGivenBack(t *testing.T) {
 	w, _ := startWorker(t, l)
 	item := l.item(handler("wait"))
 	l.dispatch(item)
-	eventually(t, 2*time.Second, "it runs", func() bool { return w.Stats().Started == 1 })
+	eventually(t, patience, "it runs", func() bool { return w.Stats().Started == 1 })
 	l.kill(item.Ref, rpc.KillDrain)
-	back := receive(t, l.giveBacks, 2*time.Second)
+	back := receive(t, l.giveBacks, patience)
 	if len(back.Refs) != 1 || back.Refs[0] != item.Ref {
 		t.Errorf("given back: %+v", back)
 	}
-	eventually(t, 2*time.Second, "nothing is owed", func() bool { return w.Stats().Owed == 0 })
+	eventually(t, patience, "nothing is owed", func() bool { return w.Stats().Owed == 0 })
 	select {
 	case f := <-l.finished:
 		t.Errorf("it has a result: %+v", f)

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,15 +19,15 @@ func TestASupervisorThatHangsDoesNotOutlastTheLease(t *testing.T) {
 	w, _ := startWorker(t, l, withExec(dir))
 	item := l.item(sh("sleep 300 & sleep 300"))
 	l.dispatch(item)
-	receive(t, l.started, 5*time.Second)
+	receive(t, l.started, patience)
 	link := w.super.current
 	l.with(func() { l.deaf = true })
 	if err := unix.Kill(link.cmd.Process.Pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, shortTTL+2*time.Second, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
+	eventually(t, shortTTL+slop, "all of the command is dead", func() bool { return len(marked(dir, item)) == 0 })
 	l.with(func() { l.deaf = false })
-	if f := receive(t, l.finished, 5*time.Second); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
+	if f := receive(t, l.finished, patience); f.Ref != item.Ref || job.Outcome(f.Outcome) != job.OutcomeLost {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -258,7 +258,7 @@ func TestJournalPutWaitsForTheSync(t *testing.T) {
 	}
 	close(disk.hold)
 	for range 3 {
-		if err := receive(t, put, 10*time.Second); err != nil {
+		if err := receive(t, put, patience); err != nil {
 			t.Error(err)
 		}
 	}
@@ -301,7 +301,7 @@ func TestJournalOutlivesAFullDisk(t *testing.T) {
 			}
 			j.forget([]attemptKey{entryOf(1).key()})
 			fail(disk, false)
-			eventually(t, 10*time.Second, "the disk is tried again", func() bool { return j.put(entryOf(4)) == nil })
+			eventually(t, patience, "the disk is tried again", func() bool { return j.put(entryOf(4)) == nil })
 			if got := journaled(t, dir); len(got) != 3 {
 				t.Errorf("on disk: %v", got)
 			}

@@ -18,8 +18,10 @@ import (
 )
 
 const (
+	patience = time.Minute             // for what must happen at all, however busy the machine
 	longTTL  = 10 * time.Second        // for tests that aren't about the lease: a busy machine must not end it
 	shortTTL = 1500 * time.Millisecond // for those that are
+	slop     = 2 * time.Second         // what the leader waits beyond a lease before it says that an attempt is lost
 )
 
 // leader is a leader's side of worker sessions over real sockets, with knobs
@@ -63,7 +65,7 @@ func newLeader(t *testing.T) *leader { return newLeaderAt(t, "127.0.0.1:0") }
 func newLeaderAt(t *testing.T, address string) *leader {
 	t.Helper()
 	var ln net.Listener
-	eventually(t, 5*time.Second, "listen on "+address, func() (ok bool) {
+	eventually(t, patience, "listen on "+address, func() (ok bool) {
 		var err error
 		ln, err = net.Listen("tcp", address)
 		return err == nil
@@ -268,7 +270,7 @@ func startWorker(t *testing.T, l *leader, change ...func(*Config)) (w *Worker, e
 	t.Helper()
 	w = newWorker(t, l, change...)
 	end = runWorker(t, w)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	return w, end
 }
 
@@ -298,7 +300,7 @@ func runWorker(t *testing.T, w *Worker) (end func() error) {
 	go func() { done <- w.Run(ctx) }()
 	end = sync.OnceValue(func() error {
 		cancel()
-		return receive(t, done, 20*time.Second)
+		return receive(t, done, patience)
 	})
 	t.Cleanup(func() {
 		if err := end(); err != nil {

@@ -2,11 +2,16 @@ package worker
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
+
+// atOnce is how many tests run at a time unless one says otherwise: they wait, for commands
+// and for time to pass, and need little of the processors.
+const atOnce = "8"
 
 // The test binary is its own supervisor, as axd is.
 func TestMain(m *testing.M) {
@@ -21,6 +26,10 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		os.Exit(workerMain(os.Args[2:]))
+	}
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(atOnce)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -22,7 +22,7 @@ func TestOutputOfAnyShape(t *testing.T) {
 		"i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done":   lastLines(3000),
 		"head -c 104857600 /dev/zero; printf end >&2; printf finish": strings.Repeat("\x00", 4090) + "finish",
 	} {
-		r := receive(t, b.start(script).exited, 20*time.Second)
+		r := receive(t, b.start(script).exited, patience)
 		if r.Code != 0 || string(r.Stdout) != want {
 			t.Errorf("%s: code %d, %d bytes, end %q", script, r.Code, len(r.Stdout), r.Stdout[max(0, len(r.Stdout)-40):])
 		}
@@ -55,10 +55,10 @@ func TestFollowBeginsWithTheTail(t *testing.T) {
 		t.Errorf("output came although nobody follows: %q", text())
 	}
 	b.link.follow(s, 5, true)
-	eventually(t, 2*time.Second, "the tail, then what comes", func() bool { return text() == "ab" })
+	eventually(t, patience, "the tail, then what comes", func() bool { return text() == "ab" })
 	b.link.follow(s, 0, false)
 	b.link.stop(s, stopCancel, false)
-	receive(t, s.exited, 5*time.Second)
+	receive(t, s.exited, patience)
 }
 
 // Output that was dropped while nobody waited for it has its end for who comes
@@ -110,9 +110,9 @@ func TestSlowWorkerLosesOutputNotCommands(t *testing.T) {
 	b.link.follow(s, 1, true)
 	release := sync.OnceFunc(func() { close(hold) })
 	defer release()
-	eventually(t, 20*time.Second, "the command goes on", func() bool { return exists(fileIn(b.dir, "wrote")) })
+	eventually(t, patience, "the command goes on", func() bool { return exists(fileIn(b.dir, "wrote")) })
 	release()
-	r := receive(t, s.exited, 5*time.Second)
+	r := receive(t, s.exited, patience)
 	if r.Code != 0 {
 		t.Errorf("got %+v", r)
 	}

@@ -122,7 +122,7 @@ func eventually(t *testing.T, limit time.Duration, what string, holds func() boo
 func (b *bench) awaitFile(name string) string {
 	b.t.Helper()
 	var content []byte
-	eventually(b.t, 5*time.Second, "file "+name, func() bool {
+	eventually(b.t, patience, "file "+name, func() bool {
 		var err error
 		content, err = os.ReadFile(filepath.Join(b.dir, name))
 		return err == nil && len(content) > 0
@@ -150,7 +150,7 @@ func TestCommandEnds(t *testing.T) {
 		{script: "pwd", stdout: b.dir + "\n"},
 	} {
 		s := b.start(c.script, stdin(c.stdin))
-		r := receive(t, s.exited, 10*time.Second)
+		r := receive(t, s.exited, patience)
 		if r.Code != c.code || r.Signal != c.signal || string(r.Stdout) != c.stdout || string(r.Stderr) != c.stderr ||
 			r.Error != "" || r.Reason != stopNone || r.Started == 0 || r.Ended < r.Started {
 			t.Errorf("%s: got %+v", c.script, r)
@@ -181,7 +181,7 @@ func TestCommandCannotRun(t *testing.T) {
 				o.Dir = c.dir
 			}
 		})
-		r := receive(t, s.exited, 5*time.Second)
+		r := receive(t, s.exited, patience)
 		if r.Started != 0 || r.Code != c.code || !strings.Contains(r.Error, c.text) {
 			t.Errorf("%v: got %+v", c.argv, r)
 		}
@@ -202,12 +202,13 @@ func TestTimeoutEndsTheTree(t *testing.T) {
 			t.Log(name)
 			b := newBenchOf(t, argv)
 			b.lease(time.Hour, time.Hour)
+			g := newGauge(t)
 			s := b.start(script, timeout(300*time.Millisecond), grace(400*time.Millisecond))
-			r := receive(t, s.exited, 4*time.Second)
+			r := receive(t, s.exited, patience)
 			if r.Reason != stopTimeout {
 				t.Errorf("got %+v", r)
 			}
-			if ran := time.Duration(r.Ended - r.Started); ran < 300*time.Millisecond || ran > 1500*time.Millisecond {
+			if ran := time.Duration(r.Ended - r.Started); ran < 300*time.Millisecond || ran > g.within(1500*time.Millisecond) {
 				t.Errorf("ran for %v", ran)
 			}
 			if left := b.processes(); len(left) > 0 {
@@ -223,7 +224,7 @@ func TestTermComesBeforeKill(t *testing.T) {
 	s := b.start(`trap 'echo term; exit 7' TERM; echo ready > ready; while :; do sleep 0.05; done`)
 	b.awaitFile("ready")
 	b.link.stop(s, stopCancel, false)
-	r := receive(t, s.exited, 4*time.Second)
+	r := receive(t, s.exited, patience)
 	if r.Reason != stopCancel || r.Code != 7 || string(r.Stdout) != "term\n" {
 		t.Errorf("got %+v", r)
 	}
@@ -238,7 +239,7 @@ func TestTermReachesWhatLeftTheGroup(t *testing.T) {
 		s := b.start(`setsid sh -c 'trap "echo term > term; exit" TERM; echo up > up; while :; do sleep 0.02; done' & sleep 300`)
 		b.awaitFile("up")
 		b.link.stop(s, stopCancel, false)
-		if r := receive(t, s.exited, 4*time.Second); r.Reason != stopCancel {
+		if r := receive(t, s.exited, patience); r.Reason != stopCancel {
 			t.Errorf("got %+v", r)
 		}
 		b.awaitFile("term")
@@ -261,7 +262,7 @@ func TestBackgroundChildDoesNotHoldTheResult(t *testing.T) {
 			b := newBenchOf(t, argv)
 			b.lease(time.Hour, time.Hour)
 			s := b.start(script)
-			r := receive(t, s.exited, 5*time.Second)
+			r := receive(t, s.exited, patience)
 			if r.Code != 0 || r.Reason != stopNone || string(r.Stdout) != "done\n" || r.Error != "" {
 				t.Errorf("got %+v", r)
 			}
@@ -277,22 +278,27 @@ func TestLeaseEndsCommands(t *testing.T) {
 	withAndWithoutCgroups(t, func(t *testing.T, argv []string) {
 		t.Parallel()
 		b := newBenchOf(t, argv)
-		end := b.lease(2*time.Second, 2*time.Second)
+		g := newGauge(t)
+		b.lease(2*time.Second, 2*time.Second)
 		s := b.start(`trap 'echo term > term' TERM; echo ready > ready; while :; do sleep 0.02; done`, grace(time.Second))
-		survivor := b.start("sleep 2.5; echo survived", func(o *startOrder) { o.Continue = true })
+		survivor := b.start("while ! test -s go; do sleep 0.02; done; echo survived", func(o *startOrder) { o.Continue = true })
 		b.awaitFile("ready")
-		r := receive(t, s.exited, 5*time.Second)
+		end := b.lease(2*time.Second, 2*time.Second)
+		r := receive(t, s.exited, patience)
 		if r.Reason != stopLease || r.Signal != "SIGKILL" {
 			t.Errorf("got %+v", r)
 		}
-		if at := time.Duration(r.Ended); at < end || at > end+300*time.Millisecond {
+		if at := time.Duration(r.Ended); at < end || at > end+min(g.within(300*time.Millisecond), slop) {
 			t.Errorf("killed %v after the lease's end", at-end)
 		}
 		b.awaitFile("term") // it came before KILL, or nobody could have written it
-		if r := receive(t, b.start("echo ran > ran").exited, 5*time.Second); r.Started != 0 || r.Reason != stopLease {
+		if r := receive(t, b.start("echo ran > ran").exited, patience); r.Started != 0 || r.Reason != stopLease {
 			t.Errorf("a command was started after the lease's end: %+v", r)
 		}
-		if r := receive(t, survivor.exited, 5*time.Second); string(r.Stdout) != "survived\n" {
+		if err := os.WriteFile(filepath.Join(b.dir, "go"), []byte("on\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := receive(t, survivor.exited, patience); string(r.Stdout) != "survived\n" {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -303,12 +309,12 @@ func TestSupervisorDeathIsReported(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.start("sleep 300; true")
-	started := receive(t, s.started, 5*time.Second)
+	started := receive(t, s.started, patience)
 	b.link.kill()
-	if r := receive(t, s.exited, 5*time.Second); r.Reason != stopGone {
+	if r := receive(t, s.exited, patience); r.Reason != stopGone {
 		t.Errorf("got %+v", r)
 	}
-	eventually(t, time.Second, "the command died with its supervisor", func() bool {
+	newGauge(t).eventually(t, time.Second, "the command died with its supervisor", func() bool {
 		p, found := readStat(started.Process.PID)
 		return !found || p.state == 'Z'
 	})
@@ -366,7 +372,7 @@ func TestSupervisorLeavesSignalsToTheWorker(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.start("trap 'echo int' INT; trap 'echo term' TERM; kill -INT $$; kill -TERM $$; while ! test -s go; do sleep 0.02; done", stdin(""))
-	receive(t, s.started, 5*time.Second) // it handles signals by now
+	receive(t, s.started, patience) // it handles signals by now
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		if err := unix.Kill(b.link.cmd.Process.Pid, sig); err != nil {
 			t.Fatal(err)
@@ -375,7 +381,7 @@ func TestSupervisorLeavesSignalsToTheWorker(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.dir, "go"), []byte("on\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := receive(t, s.exited, 5*time.Second)
+	r := receive(t, s.exited, patience)
 	if r.Code != 0 || string(r.Stdout) != "int\nterm\n" {
 		t.Errorf("a command inherited ignored signals, or the supervisor ended: %+v", r)
 	}
@@ -386,7 +392,7 @@ func TestMemoryLimit(t *testing.T) {
 	b := newBench(t)
 	for memory, want := range map[int64]bool{0: true, 1 << 30: true, 24 << 20: false} {
 		s := b.start("head -c 64m /dev/zero | tail -c 60m | wc -c", func(o *startOrder) { o.Limits.Memory = memory })
-		r := receive(t, s.exited, 10*time.Second)
+		r := receive(t, s.exited, patience)
 		if got := strings.TrimSpace(string(r.Stdout)) == "62914560"; got != want {
 			t.Errorf("memory %d: got %+v", memory, r)
 		}
@@ -404,7 +410,7 @@ func TestRunsAsAnotherUser(t *testing.T) {
 	}
 	b := newBench(t)
 	s := b.startWith([]string{"/usr/bin/id", "-u"}, func(chunkReport) {}, func(o *startOrder) { o.Identity, o.Dir = who, "/" })
-	if r := receive(t, s.exited, 5*time.Second); strings.TrimSpace(string(r.Stdout)) != fmt.Sprint(who.UID) {
+	if r := receive(t, s.exited, patience); strings.TrimSpace(string(r.Stdout)) != fmt.Sprint(who.UID) {
 		t.Errorf("got %+v", r)
 	}
 }

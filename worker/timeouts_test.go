@@ -43,13 +43,14 @@ func TestK4_01_TimeoutEndsAllProcesses(t *testing.T) {
 						i.TimeoutMS, i.EndByMS = time.Hour.Milliseconds(), time.Now().Add(limit).UnixMilli()
 					}
 				})
+				g := newGauge(t)
 				l.dispatch(item)
-				receive(t, l.started, 5*time.Second)
+				receive(t, l.started, patience)
 				if c.want == job.OutcomeCancelled {
 					l.kill(item.Ref, rpc.KillCancel)
 				}
-				f := receive(t, l.finished, limit+grace+leftoverLimit)
-				if job.Outcome(f.Outcome) != c.want || f.Ended-f.Started > (limit+grace+leftoverLimit).Milliseconds() {
+				f := receive(t, l.finished, patience)
+				if job.Outcome(f.Outcome) != c.want || f.Ended-f.Started > g.within(limit+grace+leftoverLimit).Milliseconds() {
 					t.Errorf("%v after %d ms: %s", job.Outcome(f.Outcome), f.Ended-f.Started, f.Error)
 				}
 				if left := marked(dir, item); len(left) > 0 {
@@ -74,7 +75,7 @@ func TestK4_02_BackgroundChildHoldsNoJob(t *testing.T) {
 			startWorker(t, l, withExec(dir))
 			item := l.item(sh(script))
 			l.dispatch(item)
-			f := receive(t, l.finished, 5*time.Second)
+			f := receive(t, l.finished, patience)
 			if job.Outcome(f.Outcome) != job.OutcomeSuccess || *f.ExitCode != 0 || string(f.Stdout) != "done\n" {
 				t.Errorf("got %+v", f)
 			}
@@ -90,11 +91,11 @@ func TestNothingStartsAfterTheTotalTimeout(t *testing.T) {
 	l := newLeader(t)
 	w, _ := startWorker(t, l)
 	l.dispatch(l.item(handler("wait"), func(i *rpc.DispatchItem) { i.EndByMS = time.Now().UnixMilli() - 1 }))
-	if f := receive(t, l.finished, 5*time.Second); job.Outcome(f.Outcome) != job.OutcomeTimeout || f.Started != 0 {
+	if f := receive(t, l.finished, patience); job.Outcome(f.Outcome) != job.OutcomeTimeout || f.Started != 0 {
 		t.Errorf("got %+v", f)
 	}
 	l.dispatch(l.item(handler("wait"), func(i *rpc.DispatchItem) { i.EndByMS = time.Now().UnixMilli() + 300 }))
-	f := receive(t, l.finished, 5*time.Second)
+	f := receive(t, l.finished, patience)
 	if job.Outcome(f.Outcome) != job.OutcomeTimeout || f.Error != stopCause(stopTotal).Error() {
 		t.Errorf("got %+v", f)
 	}
@@ -111,18 +112,19 @@ func TestCommandThatFallsSilentIsEnded(t *testing.T) {
 	startWorker(t, l, withExec(dir), func(c *Config) { c.Slots = 4 })
 	const limit = time.Second
 	silent := l.item(sh(`(trap "" TERM; sleep 300) & sleep 300`), beatEvery(limit))
-	falls := l.item(sh(`for i in 1 2 3; do echo $i >&3; sleep 0.6; done; sleep 300`), beatEvery(limit))
-	beats := l.item(sh(`for i in 1 2 3 4; do echo beat >&$AXD_HEARTBEAT_FD; sleep 0.5; done; echo done`), beatEvery(limit))
+	falls := l.item(sh(`for i in 1 2 3 4 5 6; do echo $i >&3; sleep 0.25; done; sleep 300`), beatEvery(limit))
+	beats := l.item(sh(`for i in 1 2 3 4 5 6 7 8; do echo beat >&$AXD_HEARTBEAT_FD; sleep 0.25; done; echo done`), beatEvery(limit))
 	flood := l.item(sh(`head -c 1000000 /dev/zero >&3; echo done`), beatEvery(limit))
 	plain := l.item(sh(`test -z "$AXD_HEARTBEAT_FD" `)) // without the time-out there is none
+	g := newGauge(t)
 	l.dispatch(silent, falls, beats, flood)
 	got := map[rpc.Ref]finish{}
 	for len(got) < 4 {
-		f := receive(t, l.finished, 15*time.Second)
+		f := receive(t, l.finished, patience)
 		got[f.Ref] = f
 	}
 	l.dispatch(plain)
-	got[plain.Ref] = receive(t, l.finished, 5*time.Second)
+	got[plain.Ref] = receive(t, l.finished, patience)
 	for _, c := range []struct {
 		name    string
 		item    rpc.DispatchItem
@@ -130,8 +132,8 @@ func TestCommandThatFallsSilentIsEnded(t *testing.T) {
 		least   time.Duration
 		most    time.Duration
 	}{
-		{"silent", silent, job.OutcomeTimeout, limit, 2500 * time.Millisecond},
-		{"fell silent", falls, job.OutcomeTimeout, 1200*time.Millisecond + limit, 4 * time.Second},
+		{"silent", silent, job.OutcomeTimeout, limit, g.within(2500 * time.Millisecond)},
+		{"fell silent", falls, job.OutcomeTimeout, 1200*time.Millisecond + limit, g.within(4 * time.Second)},
 		{"beats", beats, job.OutcomeSuccess, 2 * limit, time.Minute},
 		{"flood", flood, job.OutcomeSuccess, 0, time.Minute},
 		{"without", plain, job.OutcomeSuccess, 0, time.Minute},
@@ -154,19 +156,20 @@ func TestHandlerThatFallsSilentIsEnded(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	w := newWorker(t, l)
-	w.Handle("beats-thrice", func(ctx context.Context, task Task) ([]byte, error) {
-		for range 3 {
+	w.Handle("beats-five-times", func(ctx context.Context, task Task) ([]byte, error) {
+		for range 5 {
 			task.Heartbeat()
-			sleep(ctx, 600*time.Millisecond)
+			sleep(ctx, 300*time.Millisecond)
 		}
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	})
 	runWorker(t, w)
-	receive(t, l.hellos, 5*time.Second)
-	l.dispatch(l.item(handler("beats-thrice"), beatEvery(time.Second)))
-	f := receive(t, l.finished, 10*time.Second)
-	if ran := f.Ended - f.Started; job.Outcome(f.Outcome) != job.OutcomeTimeout || ran < 2200 || ran > 3500 ||
+	receive(t, l.hellos, patience)
+	g := newGauge(t)
+	l.dispatch(l.item(handler("beats-five-times"), beatEvery(time.Second)))
+	f := receive(t, l.finished, patience)
+	if ran := f.Ended - f.Started; job.Outcome(f.Outcome) != job.OutcomeTimeout || ran < 2200 || ran > g.within(3500*time.Millisecond).Milliseconds() ||
 		f.Error != stopCause(stopSilent).Error() {
 		t.Errorf("%v after %d ms: %s", job.Outcome(f.Outcome), ran, f.Error)
 	}
@@ -194,7 +197,7 @@ func TestFiveHundredAttemptsBeat(t *testing.T) {
 		return nil, nil
 	})
 	runWorker(t, w)
-	receive(t, l.hellos, 5*time.Second)
+	receive(t, l.hellos, patience)
 	l.with(func() { l.started = make(chan rpc.StartedItem, attempts+silent) })
 	quiet := map[rpc.Ref]bool{}
 	for i := range attempts + silent {
@@ -207,7 +210,7 @@ func TestFiveHundredAttemptsBeat(t *testing.T) {
 		l.dispatch(item)
 	}
 	for range quiet {
-		f := receive(t, l.finished, 20*time.Second)
+		f := receive(t, l.finished, patience)
 		want := job.OutcomeSuccess
 		if quiet[f.Ref] {
 			want = job.OutcomeTimeout
@@ -266,16 +269,16 @@ func TestCutOffWorkerEndsItsCommands(t *testing.T) {
 	goesOn := l.item(sh(`sleep 3; echo done`), func(i *rpc.DispatchItem) { i.Continue, i.TimeoutMS = true, 60_000 })
 	l.dispatch(dies, goesOn)
 	for range 2 {
-		receive(t, l.started, 5*time.Second)
+		receive(t, l.started, patience)
 	}
 	l.with(func() { l.deaf = true })
-	eventually(t, shortTTL+500*time.Millisecond, "all of the command is dead", func() bool { return len(marked(dir, dies)) == 0 })
+	eventually(t, shortTTL+slop, "all of the command is dead", func() bool { return len(marked(dir, dies)) == 0 })
 	if len(marked(dir, goesOn)) == 0 {
 		t.Error("what may go on was ended too")
 	}
 	l.with(func() { l.deaf = false })
 	for range 2 {
-		f := receive(t, l.finished, 10*time.Second)
+		f := receive(t, l.finished, patience)
 		want := map[rpc.Ref]job.Outcome{dies.Ref: job.OutcomeLost, goesOn.Ref: job.OutcomeSuccess}[f.Ref]
 		if job.Outcome(f.Outcome) != want {
 			t.Errorf("%v, want %v: %s", job.Outcome(f.Outcome), want, f.Error)

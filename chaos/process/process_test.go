@@ -13,13 +13,21 @@ import (
 	"time"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // TestMain lets the test binary be a program that starts a process of its own,
-// says which, and waits to be killed.
+// says which, and waits to be killed; or that draws a port, and says which.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROCESS_TEST_PARENT") == "" {
 		os.Exit(m.Run())
+	}
+	if os.Getenv("PROCESS_TEST_PARENT") == "draws" {
+		port, err := FreeRow(1)
+		if err != nil {
+			panic(err)
+		}
+		_, _ = os.Stdout.WriteString(strconv.Itoa(port) + "\n")
+		_ = syscall.Pause()
 	}
 	g := NewGroup(os.Getenv("PROCESS_TEST_PARENT") == "detached")
 	p := g.Add(Command{Name: "child", Path: "sleep", Args: []string{"60"}})
@@ -238,6 +246,13 @@ func TestFreePorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	row, err := FreeRow(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		ports = append(ports, net.JoinHostPort("127.0.0.1", strconv.Itoa(row+i)))
+	}
 	seen := map[string]bool{}
 	for _, p := range ports {
 		_, port, err := net.SplitHostPort(p)
@@ -246,5 +261,45 @@ func TestFreePorts(t *testing.T) {
 			t.Errorf("port %s: %v", p, err)
 		}
 		seen[p] = true
+		if l, err := net.Listen("tcp", p); err != nil {
+			t.Error(err)
+		} else {
+			_ = l.Close()
+		}
 	}
+	if len(seen) != 12 {
+		t.Errorf("%d ports", len(seen))
+	}
+}
+
+// A port is nobody else's from when it was drawn, though nothing listens on it yet, until
+// the process that drew it has ended.
+func TestAPortIsGivenToOneProcessAlone(t *testing.T) {
+	other := exec.Command(os.Args[0])
+	other.Env = append(os.Environ(), "PROCESS_TEST_PARENT=draws")
+	other.Stderr = os.Stderr
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 20)
+	n, err := out.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claim(port) {
+		t.Errorf("port %d was given to two", port)
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait()
+	eventually(t, "the port is free again", func() bool { return claim(port) })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/axd-project/axd/chaos/process"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // place is a network with the nodes a, which is this process, and b, which is
 // whatever listens at real.

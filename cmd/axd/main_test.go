@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,43 +27,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("DOCS", docs)
-			ports, err := freePorts(3)
+			ports, err := process.FreeRow(3) // as axd dev takes them
 			env.Setenv("PORT", strconv.Itoa(ports))
 			return err
 		},
 	})
-}
-
-// freePorts finds n ports in a row on loopback that nobody uses, as axd dev
-// takes them.
-func freePorts(n int) (int, error) {
-	for range 100 {
-		free, err := process.FreePorts(1)
-		if err != nil {
-			return 0, err
-		}
-		first := portOf(free[0])
-		var held []net.Listener
-		for i := 1; i < n && err == nil; i++ {
-			var l net.Listener
-			if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+i))); err == nil {
-				held = append(held, l)
-			}
-		}
-		for _, l := range held {
-			_ = l.Close()
-		}
-		if err == nil {
-			return first, nil
-		}
-	}
-	return 0, errors.New("no free ports in a row")
-}
-
-func portOf(address string) int {
-	_, port, _ := net.SplitHostPort(address)
-	n, _ := strconv.Atoi(port)
-	return n
 }
 
 func write(t *testing.T, text string) string {

@@ -44,7 +44,7 @@ func cluster(t *testing.T) func(namespace string) *client.Client {
 	})
 	select {
 	case <-s.Ready():
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server did not become ready")
 	}
 	return func(namespace string) *client.Client {
