@@ -35,10 +35,13 @@ func explainAttempt(l *loop, q *asked) {
 		return
 	}
 	if q.task.Due > q.now {
+		text := "It was sent ahead of its time to worker " + w.name + ", which starts it when it is due."
+		if q.task.Retries > 0 && q.task.Error != "" {
+			text += fmt.Sprintf(" It is retry %d of %d; before: %s.", q.task.Retries, q.task.MaxRetries, q.task.Error)
+		}
 		q.add(job.Reason{
 			Code: job.ReasonArmed, Worker: w.name, Until: q.task.Due,
-			Text: "It was sent ahead of its time to worker " + w.name + ", which starts it when it is due.",
-			Next: "Nothing: it can still be cancelled or rescheduled.",
+			Text: text, Next: "Nothing: it can still be cancelled or rescheduled.",
 		})
 		return
 	}

@@ -156,6 +156,21 @@ func TestExplainAnArmedTask(t *testing.T) {
 	})
 }
 
+// A retry that is armed still tells what went wrong before it.
+func TestExplainAnArmedRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("w1", 1, time.Millisecond)
+		w.fails = true
+		w.mustConnect()
+		ref := c.submitNow(handler(0))[0]
+		time.Sleep(time.Second)
+		if r := c.only(ref, job.ReasonArmed); !strings.Contains(r.Text, "retry 1 of 5; before: "+c.task(ref).Error) {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 // A worker that is out of reach keeps its task until its lease has ended, and not
 // a moment longer than the explanation says.
 func TestExplainTheLeaseOfASuspectWorker(t *testing.T) {

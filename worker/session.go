@@ -99,7 +99,7 @@ func nameTaken(err error) error {
 	if !errors.As(err, &answer) || answer.Code != string(job.CodeConflict) || answer.Field != "name" {
 		return nil
 	}
-	return job.Conflict(answer.Field, answer.Text, answer.Value)
+	return &job.Error{Code: job.CodeConflict, Field: answer.Field, Rule: answer.Text, Value: answer.Value}
 }
 
 // awaitServers pauses, but not longer than until gossip knows something new.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,7 +69,7 @@ func TestTakenNameEndsTheWorker(t *testing.T) {
 					served <- rpc.NewMux(p).Serve(serving, self, nil, func(_ context.Context, r *rpc.Request) (any, error) {
 						switch {
 						case r.Method == rpc.MethodWorkerHello && time.Since(began) < free:
-							return nil, &rpc.Error{Code: string(job.CodeConflict), Field: "name", Value: "w1", Text: "another worker of this name is connected"}
+							return nil, &rpc.Error{Code: string(job.CodeConflict), Field: "name", Value: `"w1"`, Text: "another worker of this name is connected"}
 						case r.Method == rpc.MethodWorkerHello:
 							welcomed.Store(true)
 							return rpc.WorkerWelcome{Term: 1, LeaseMS: 5000, HeartbeatMS: 1000, Lease: true}, nil
@@ -91,7 +92,8 @@ func TestTakenNameEndsTheWorker(t *testing.T) {
 				switch {
 				case free < time.Hour && (err != nil || !welcomed.Load() || took < time.Minute):
 					t.Errorf("it ended after %v with %v", took, err)
-				case free == time.Hour && (!errors.As(err, &wrong) || wrong.Code != job.CodeConflict || wrong.Field != "name"):
+				case free == time.Hour && (!errors.As(err, &wrong) || wrong.Code != job.CodeConflict || wrong.Field != "name" ||
+					!strings.HasSuffix(wrong.Error(), `(got "w1")`)):
 					t.Errorf("it ended with %v", err)
 				case free == time.Hour && (took < takenTime || took > takenTime+2*time.Second):
 					t.Errorf("it ended after %v", took)

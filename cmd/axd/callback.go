@@ -123,7 +123,14 @@ func callbackOf(task client.Task) string {
 		s += " as task " + b.RunAs
 	}
 	if b.LastError != "" {
-		s += ", " + strconv.Itoa(b.Tries) + " tries, last: " + cut(b.LastError, 100)
+		s += ", " + timesTried(b.Tries) + ", last: " + cut(b.LastError, 100)
 	}
 	return s
+}
+
+func timesTried(n int) string {
+	if n == 1 {
+		return "1 try"
+	}
+	return strconv.Itoa(n) + " tries"
 }

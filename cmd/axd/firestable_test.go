@@ -84,6 +84,7 @@ func TestWhatCameOfAList(t *testing.T) {
 		},
 		"list owed":                              {State: "owed"},
 		"list owed after 2 tries, next 12:56:40": {State: "owed", Tries: 2, NextTry: &next},
+		"list failed after 1 try":                {State: "failed", Tries: 1},
 		"list failed after 9 tries":              {State: "failed", Tries: 9},
 	} {
 		if got := madeBy(client.Fire{List: &l}); got != want {

@@ -320,7 +320,7 @@ func listOf(l *client.ComparedList) string {
 	if l.State != "done" {
 		text := "list " + l.State
 		if l.Tries > 0 {
-			text += fmt.Sprintf(" after %d tries", l.Tries)
+			text += " after " + timesTried(l.Tries)
 		}
 		if l.NextTry != nil {
 			text += ", next " + l.NextTry.Local().Format(time.TimeOnly)
