@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -206,11 +207,20 @@ func exact(t *time.Time) string {
 
 // short writes a span with at most three digits of detail.
 func short(d time.Duration) string {
+	const longest = 290 * 365 * 24 * time.Hour // what is longer may have been cut to what a Duration holds
 	switch {
 	case d < 10*time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < 10*time.Minute:
 		return d.Round(time.Second / 10).String()
+	case d > longest:
+		return "over 290 years"
+	case d >= 100*time.Hour:
+		hours := int(d.Round(time.Hour) / time.Hour)
+		if hours%24 == 0 {
+			return strconv.Itoa(hours/24) + "d"
+		}
+		return fmt.Sprintf("%dd%dh", hours/24, hours%24)
 	}
 	return job.Duration(d.Round(time.Second)).String()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -124,6 +125,7 @@ func TestDescribe(t *testing.T) {
 func TestShort(t *testing.T) {
 	for want, d := range map[string]time.Duration{
 		"12ms": 12300 * time.Microsecond, "1.235s": 1234567 * time.Microsecond, "12.3s": 12345 * time.Millisecond, "2h": 2 * time.Hour,
+		"90h": 90 * time.Hour, "4d4h": 100 * time.Hour, "9000d": 9000 * 24 * time.Hour, "over 290 years": math.MaxInt64,
 	} {
 		if got := short(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)

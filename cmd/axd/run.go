@@ -48,7 +48,7 @@ Ctrl-C leaves the run alone. The run's ID alone goes to standard output.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&s.params, "param", nil, "a parameter as `NAME=VALUE`; may be repeated")
 	f.StringVar(&s.whole, "params", "", "all parameters as a JSON `object`")
-	f.StringVar(&s.key, "key", "", "idempotency `key`: a second start with it answers with the first run, for 24 hours")
+	f.Var(&s.key, "key", "idempotency `key`: a second start with it answers with the first run, for 24 hours")
 	f.StringVar(&s.priority, "priority", "", "of the run's tasks: high, normal or low; default: that of steps and jobs")
 	s.wait.flags(cmd)
 	return c.client(cmd, func(ctx context.Context, cl *client.Client, args []string) error {
@@ -74,13 +74,14 @@ Ctrl-C leaves the run alone. The run's ID alone goes to standard output.`,
 
 // startRun are the flags of a start.
 type startRun struct {
-	params               []string
-	whole, key, priority string
-	wait                 runWait
+	params          []string
+	whole, priority string
+	key             keyFlag
+	wait            runWait
 }
 
 func (s *startRun) request(ctx context.Context, cl *client.Client, workflow string) (client.StartRunRequest, error) {
-	r := client.StartRunRequest{IdempotencyKey: s.key}
+	r := client.StartRunRequest{IdempotencyKey: string(s.key)}
 	if s.priority != "" {
 		if err := r.Priority.UnmarshalText([]byte(s.priority)); err != nil {
 			return r, job.Invalid("--priority", "must be high, normal or low", s.priority)
