@@ -92,6 +92,40 @@ func TestRestoreThroughAFollower(t *testing.T) {
 	}
 }
 
+// A restore begins the leader's work anew, in the same term. A session from before is
+// none of it: the worker has to say hello again, or gets no work.
+func TestARestoreEndsSessions(t *testing.T) {
+	gossip := freeAddress(t)
+	n := start(t, Config{Name: "s1", DataDir: t.TempDir(), Gossip: gossip})
+	n.await(t)
+	startWorker(t, "w1", []string{gossip})
+	c := clientOf(t, n)
+	wait(t, c, submit(t, c, "ok").ID, "success")
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	var saved bytes.Buffer
+	if _, err := c.SaveSnapshot(ctx, &saved); err != nil {
+		t.Fatal(err)
+	}
+	term, sess := n.node.Term(), n.sessions.byName("w1")
+	in := bytes.NewReader(saved.Bytes())
+	if _, err := c.RestoreSnapshot(ctx, in, in.Size(), true); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-sess.conn.Done():
+	case <-time.After(within):
+		t.Fatal("the session from before the restore goes on")
+	}
+	n.until(t, "the worker has a session of the new loop", func() bool {
+		is := n.sessions.byName("w1")
+		return is != nil && is != sess
+	})
+	if is := n.node.Term(); is != term {
+		t.Logf("term %d became %d meanwhile, so this run shows nothing", term, is)
+	}
+}
+
 // A new server that gossip doesn't reach waits, and an operator adds it.
 func TestJoinWithoutGossip(t *testing.T) {
 	base := t.TempDir()

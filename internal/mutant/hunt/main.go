@@ -168,6 +168,7 @@ var (
 	failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 	panicked   = regexp.MustCompile(`(?m)^panic: (.*)$`)
 	said       = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`)
+	logged     = regexp.MustCompile(`^(AXD_|time=|seed \d+: )`) // what tests say besides
 )
 
 // verdict is which test found a fault, and what it said first.
@@ -177,7 +178,8 @@ func verdict(out string) string {
 		name = m[1] // the innermost comes last
 	}
 	for _, m := range said.FindAllStringSubmatch(out, -1) {
-		if text = m[1]; !strings.HasPrefix(text, "AXD_") {
+		if !logged.MatchString(m[1]) {
+			text = m[1]
 			break
 		}
 	}

@@ -22,9 +22,12 @@ var (
 	runModel = check{tier: "model", pkg: "fsm", run: "^TestRunModel$", args: []string{"-rapid.seed=1", "-rapid.shrinktime=1s"}}
 )
 
-// simulation runs so many random plans.
+// simulation runs so many random plans in which leaders change.
 func simulation(plans string) check {
-	return check{tier: "simulation", pkg: "chaos", run: "^TestSimulation$", env: []string{"AXD_SIM_SEEDS=" + plans}}
+	return check{
+		tier: "simulation", pkg: "chaos", run: "^TestSimulation$",
+		env: []string{"AXD_SIM_FAULTS=kill-server,transfer,isolate", "AXD_SIM_SEEDS=" + plans},
+	}
 }
 
 // mutant is a fault of package mutant, with the checks that should find it, the
@@ -54,10 +57,10 @@ var mutants = []mutant{
 	{"callback-lost", []check{script("callbacks")}},
 	{"epoch-kept", []check{tests("fsm", "^TestRebase$")}},
 
-	{"ack-uncommitted", []check{tests("raftnode", "^TestOutcomesAreWhatTheySay$"), simulation("40")}},
+	{"ack-uncommitted", []check{tests("raftnode", "^TestOutcomesAreWhatTheySay$"), simulation("6")}},
 	{"ack-unsynced", []check{tests("raftnode", "^TestNothingIsCommittedBeforeTheLeaderHasIt$")}},
 	{"unasked-leader", []check{tests("raftnode", "^TestStaleLeaderRefusesReads$|^TestStoppedLeaderServesNoOldRead$")}},
-	{"stale-read", []check{tests("raftnode", "^TestThreeServersCommitAndRead$"), simulation("20")}},
+	{"stale-read", []check{tests("raftnode", "^TestThreeServersCommitAndRead$"), simulation("4")}},
 	{"fast-heartbeat", []check{tests("raftnode", "^TestHeartbeatsHaveNoFastPath$")}},
 	{"endless-read", []check{tests("raftnode", "^TestStalledSenderFreesTheReceiver$")}},
 	{"unsynced", []check{tests("raftnode", "^TestLogFileIsSynced$")}},
@@ -67,9 +70,9 @@ var mutants = []mutant{
 	{"unflushed", []check{tests("store", "^TestCheckpointOpens$|^TestConformance$")}},
 	{"temp-kept", []check{tests("store", "^TestOpenSweeps$")}},
 
-	{"no-barrier", []check{simulation("20")}},
-	{"sessions-kept", []check{simulation("60")}},
-	{"nothing-rebuilt", []check{tests("scheduler", "^TestANewLeader"), simulation("10")}},
+	{"no-barrier", []check{simulation("4")}},
+	{"sessions-kept", []check{tests("server", "^TestARestoreEndsSessions$")}},
+	{"nothing-rebuilt", []check{tests("scheduler", "^TestANewLeader"), simulation("4")}},
 	{"lease-by-gossip", []check{tests("scheduler", "^TestAttemptsAreLostOnlyAfterTheLease$")}},
 	{"cancel-unsent", []check{tests("scheduler", "^TestCancelAtEveryStage$")}},
 	{"new-delivery", []check{tests("server", "^TestANewLeaderSendsWhatIsOwed$|^TestK9_04")}},

@@ -59,7 +59,7 @@ func TestChecksExist(t *testing.T) {
 }
 
 func TestVerdictNamesTheInnermostTest(t *testing.T) {
-	out := "--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b (0.1s)\n        x_test.go:5: AXD_SIM_SEED=1\n        x_test.go:7: two tasks\nFAIL\n"
+	out := "--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b (0.1s)\n        x_test.go:5: AXD_SIM_SEED=1\n        y_test.go:9: time=2026-11-30T17:45:17Z level=INFO msg=x\n        x_test.go:7: two tasks\nFAIL\n"
 	if got := verdict(out); got != "TestA/b two tasks" {
 		t.Errorf("%q", got)
 	}
