@@ -23,7 +23,7 @@ func Check(h History, limits Limits) []string {
 	c := newCheck(h, limits)
 	for _, step := range []func(){
 		c.logs, c.enough, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
-		c.reschedules, c.states, c.retries, c.timeouts, c.guarded, c.sweep, c.callbacks, c.deadLetters, c.ledgers, c.events, c.graphs,
+		c.reschedules, c.states, c.retries, c.timeouts, c.guarded, c.sweep, c.callbacks, c.prompt, c.late, c.deadLetters, c.ledgers, c.events, c.graphs,
 		c.registers,
 	} {
 		step()

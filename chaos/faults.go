@@ -16,6 +16,7 @@ type injector struct {
 	c        *Cluster
 	rng      *rand.Rand
 	operator *client.Client
+	sink     *sink
 	patience time.Duration // for what a fault needs to be there or to show
 
 	mu      sync.Mutex
@@ -24,9 +25,9 @@ type injector struct {
 	turns   map[string]chan struct{} // of faults that exclude each other; one has it
 }
 
-func newInjector(c *Cluster, operator *client.Client, p Plan) *injector {
+func newInjector(c *Cluster, l *load, p Plan) *injector {
 	return &injector{
-		c: c, rng: c.rand(), operator: operator, patience: leastPatience + 3*p.Think,
+		c: c, rng: c.rand(), operator: l.clients[0], sink: l.sink, patience: leastPatience + 3*p.Think,
 		acted: map[Kind]int{}, effects: map[Kind]int{}, turns: map[string]chan struct{}{},
 	}
 }
@@ -64,9 +65,11 @@ func (i *injector) one(f Fault) {
 		return
 	}
 	i.c.note("begin %v", f)
+	began := time.Now()
 	end := n.begin(i, f)
 	time.Sleep(f.For)
 	did := end()
+	i.c.Ledger.troubled(f.Kind, began)
 	i.c.note("end   %v: %d %s", f, did.n, did.what)
 	if did.n == 0 {
 		i.c.Problem("a fault did not act: %v: no %s", f, did.what)

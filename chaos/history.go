@@ -20,6 +20,7 @@ type History struct {
 	// Deliveries are the callbacks that came to their receiver.
 	Deliveries []Delivery
 	Writes     []Write // to the guarded resource
+	Troubles   []Trouble
 	// Logs are the entries that each server has kept or compacted, by index. Where
 	// it took a snapshot instead, there is a gap.
 	Logs map[string]map[uint64]*raft.Log
@@ -244,7 +245,7 @@ func (c *Cluster) history() (History, error) {
 	dumps, err := c.dumps()
 	h := History{
 		Plan: c.Ledger.plan, Calls: c.Ledger.Calls(), Attempts: c.Ledger.Attempts(), Deliveries: c.Ledger.Deliveries(),
-		Writes: c.Ledger.Writes(), Dumps: dumps, Logs: map[string]map[uint64]*raft.Log{},
+		Writes: c.Ledger.Writes(), Troubles: c.Ledger.Troubles(), Dumps: dumps, Logs: map[string]map[uint64]*raft.Log{},
 	}
 	for _, s := range c.Servers {
 		h.Logs[s.Name] = s.Disk().History()

@@ -18,6 +18,13 @@ type Ledger struct {
 	writes     []Write
 	kept       map[string]job.Token // of each task, by the resource that its handlers write to
 	plan       Plan
+	troubles   []Trouble
+}
+
+// Trouble is a time in which a fault acted, or something ended by itself.
+type Trouble struct {
+	Kind        Kind // empty: by itself
+	From, Until time.Time
 }
 
 // Attempt is one run of a handler.
@@ -156,6 +163,19 @@ func (l *Ledger) Deliveries() []Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.deliveries)
+}
+
+func (l *Ledger) troubled(kind Kind, from time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.troubles = append(l.troubles, Trouble{kind, from, time.Now()})
+}
+
+// Troubles returns when something was wrong.
+func (l *Ledger) Troubles() []Trouble {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.troubles)
 }
 
 func (l *Ledger) froze(a *Attempt) {

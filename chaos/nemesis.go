@@ -55,6 +55,7 @@ const (
 	HangWorker     Kind = "hang-worker"
 	ZombieWorker   Kind = "zombie-worker"
 	TwinWorker     Kind = "twin-worker"
+	SlowCallbacks  Kind = "slow-callbacks"
 )
 
 // nemesis is a kind of fault: when it may happen and how it is brought about.
@@ -130,6 +131,7 @@ var nemeses = []nemesis{
 	{HangWorker, "cut off, and its handlers don't end", 1, "", onWorker, hangWorker},
 	{ZombieWorker, "the same for longer than its lease, with results that come after another's", 1, "", asZombie, zombieWorker},
 	{TwinWorker, "a second worker of the same name", 1, "", asTwin, twinWorker},
+	{SlowCallbacks, "a receiver of callbacks answers after 8 s, never, or with 500; another one is well", 1, "", onSink, slowCallbacks},
 }
 
 // find returns the nemesis of a kind, nil if there is none.
@@ -171,6 +173,15 @@ func onLeader(_ Plan, _ *rand.Rand, f *Fault) { f.On = []string{leaderName} }
 func onAll(p Plan, _ *rand.Rand, f *Fault)    { f.On = p.servers() }
 
 func onWorker(p Plan, rng *rand.Rand, f *Fault) { f.On = []string{p.workers()[rng.IntN(p.Workers)]} }
+
+// longestSick keeps the pauses between tries short enough that a run sees the end of
+// them.
+const longestSick = 45 * time.Second
+
+func onSink(_ Plan, _ *rand.Rand, f *Fault) {
+	f.On = []string{sinkHost}
+	f.For = min(f.For, longestSick)
+}
 
 // What some faults need to show.
 const (

@@ -36,6 +36,7 @@ func (c *Cluster) note(format string, args ...any) {
 // exited notes that a server has ended itself.
 func (c *Cluster) exited(server string, code int) {
 	c.note("server %s ended itself with code %d", server, code)
+	c.Ledger.troubled("", time.Now())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended++

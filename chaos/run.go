@@ -38,6 +38,8 @@ type Report struct {
 	Verdicts   map[string]int // of schedules' times
 	Runs       int            // of workflows
 	Steps      int            // of those
+	CalmStarts int            // that were judged for lateness
+	CalmCalls  int            // callbacks, likewise
 	Faults     map[Kind]int
 	Effects    map[Kind]int // what they did in all, each kind in its own measure
 	Ended      int          // processes that ended themselves
@@ -98,6 +100,7 @@ func (c *Cluster) live(p Plan, r *Report) error {
 	if err := l.define(c.ctx); err != nil {
 		return err
 	}
+	c.Ledger.troubled("", c.began)
 	c.trouble(l, p, r)
 	healed := time.Now()
 	err = errors.Join(l.resumeAll(c.ctx), l.probe(), c.settle(), c.agree())
@@ -121,7 +124,7 @@ func (c *Cluster) trouble(l *load, p Plan, r *Report) {
 		defer close(calling)
 		l.run(ctx)
 	}()
-	i := newInjector(c, l.clients[0], p)
+	i := newInjector(c, l, p)
 	end := time.Now().Add(p.Length)
 	i.play(p)
 	pause(c.ctx, time.Until(end))
@@ -137,6 +140,7 @@ func (r *Report) count(h History) {
 			r.Answered++
 		}
 	}
+	r.CalmStarts, r.CalmCalls = newCheck(h, Limits{}).calmly()
 	for _, d := range h.Dumps {
 		r.Entries = max(r.Entries, d.Applied)
 	}

@@ -41,6 +41,9 @@ const longEvery = 4
 // half of it unused, since its goroutines wait for each other.
 const lanesEach = 2
 
+// manyHours of life have some in which nothing is wrong.
+const manyHours = 10
+
 // TestSimulation lives through random plans, on all processors: for simBudget, or
 // as the environment says. A seed says all of its plan.
 func TestSimulation(t *testing.T) {
@@ -50,6 +53,9 @@ func TestSimulation(t *testing.T) {
 		return planOf(seed, c.only), ok
 	})
 	c.tell("simulation")
+	if judged := min(c.total.CalmStarts, c.total.CalmCalls); c.hours >= manyHours && judged == 0 {
+		t.Errorf("no start or no callback of %.0f virtual hours could be judged for lateness", c.total.Virtual.Hours())
+	}
 }
 
 // TestFaultMatrix lives through plans of one kind of fault each.
@@ -270,6 +276,8 @@ func (c *campaign) add(r Report) {
 	c.total.Answered += r.Answered
 	c.total.Attempts += r.Attempts
 	c.total.Entries += r.Entries
+	c.total.CalmStarts += r.CalmStarts
+	c.total.CalmCalls += r.CalmCalls
 	for k, n := range r.Faults {
 		c.total.Faults[k] += n
 	}
@@ -289,6 +297,6 @@ func (c *campaign) tell(what string) {
 	took, r := time.Since(c.began), c.total
 	busy := processorTime() - c.busy
 	fmt.Printf("%s: %d runs, %.2f virtual hours in %.1f s (%.1f per minute, %.1f per minute of a processor), %d calls (%d done), "+
-		"%d attempts, %d log entries, %s\n", what, c.runs, r.Virtual.Hours(), took.Seconds(), r.Virtual.Hours()/took.Minutes(),
-		r.Virtual.Hours()/busy.Minutes(), r.Calls, r.Answered, r.Attempts, r.Entries, FaultLine(r.Faults))
+		"%d attempts, %d log entries, judged for lateness %d starts and %d callbacks, %s\n", what, c.runs, r.Virtual.Hours(), took.Seconds(), r.Virtual.Hours()/took.Minutes(),
+		r.Virtual.Hours()/busy.Minutes(), r.Calls, r.Answered, r.Attempts, r.Entries, r.CalmStarts, r.CalmCalls, FaultLine(r.Faults))
 }

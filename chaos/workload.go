@@ -35,6 +35,7 @@ type load struct {
 	web     []*http.Transport
 	think   time.Duration // mean pause of a caller between two calls
 	sink    *sink
+	steady  *sink
 
 	until  time.Time // the end of its schedules
 	tables []timetable
@@ -52,7 +53,10 @@ func newLoad(c *Cluster, p Plan) (*load, error) {
 	l := &load{c: c, port: c.Net.Open(clientHost), until: time.Now().Add(p.Length).Truncate(time.Second), think: p.Think}
 	c.Ledger.plan = p
 	var err error
-	if l.sink, err = openSink(c); err != nil {
+	if l.sink, err = openSink(c, sinkHost); err != nil {
+		return nil, err
+	}
+	if l.steady, err = openSink(c, steadyHost); err != nil {
 		return nil, err
 	}
 	for i := range p.Callers {
@@ -134,6 +138,7 @@ func (l *load) close() {
 	}
 	l.port.Close(false)
 	l.sink.close()
+	l.steady.close()
 }
 
 func (l *load) next() int {

@@ -56,7 +56,7 @@ func (c *caller) request(op int) client.SubmitRequest {
 		r.Priority = job.Priorities[c.rng.IntN(len(job.Priorities))]
 	}
 	if c.rng.IntN(5) == 0 && r.Job != tellingJob {
-		r.CallbackURL = sinkURL
+		r.CallbackURL = []string{sinkURL, steadyURL}[c.rng.IntN(2)]
 	}
 	return r
 }
