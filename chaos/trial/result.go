@@ -30,6 +30,9 @@ type Result struct {
 	QuietP50 float64 `json:"quiet_late_p50_ms"` // of those that no fault could touch
 	QuietP99 float64 `json:"quiet_late_p99_ms"`
 
+	Before []Holding `json:"held_before,omitempty"` // by servers, as the load began
+	After  []Holding `json:"held_after,omitempty"`  // when all was healed and nothing was left to do
+
 	Leaders  []Leader `json:"leaders,omitempty"`
 	Gaps     []Span   `json:"gaps,omitempty"` // when no write was accepted
 	Lateness []Late   `json:"-"`

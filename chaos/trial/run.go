@@ -162,6 +162,7 @@ func (o *Options) read(st *stage, r *Result) {
 		return
 	}
 	st.judge(h, r)
+	r.judgeHoldings(st.before, st.after)
 	if o.Report == "" {
 		return
 	}
@@ -179,6 +180,10 @@ func (o *Options) read(st *stage, r *Result) {
 func (st *stage) live(ctx context.Context, share time.Duration) error {
 	if err := st.start(ctx); err != nil {
 		return fmt.Errorf("start the cluster: %w", err)
+	}
+	var err error
+	if st.before, err = st.holdings(ctx); err != nil {
+		return err
 	}
 	st.until = time.Now().Add(share)
 	if err := st.scenario.play(ctx, st); err != nil {

@@ -39,6 +39,10 @@ func (st *stage) settle(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
+	if st.after, err = st.holdings(ctx); err != nil {
+		return err
+	}
 	return st.stopAll(ctx)
 }
 

@@ -40,6 +40,8 @@ type stage struct {
 	watch    *watch
 	began    time.Time
 	until    time.Time // when trouble ends, at the earliest
+	before   []Holding // as the load began
+	after    []Holding // when nothing was left to do
 
 	small   *smallDisk // nil without
 	workers []*process.Worker

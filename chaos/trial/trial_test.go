@@ -276,3 +276,27 @@ func TestScenariosAreNamedOnce(t *testing.T) {
 		t.Error("an unknown scenario was taken")
 	}
 }
+
+func TestWhatServersHoldIsJudged(t *testing.T) {
+	metrics := "# TYPE go_goroutines gauge\ngo_goroutines 200\nprocess_open_fds 60\nprocess_resident_memory_bytes 1e+08\nother{a=\"b\"} 7\n"
+	before, err := parseHolding(strings.NewReader(metrics))
+	if err != nil || before != (Holding{Goroutines: 200, Files: 60, Bytes: 100_000_000}) {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	if _, err := parseHolding(strings.NewReader("go_goroutines 200\n")); err == nil {
+		t.Error("a metric that is missing is not told")
+	}
+	for want, change := range map[string]func(h *Holding){
+		"":                func(h *Holding) { h.Goroutines, h.Files, h.Bytes = 280, 120, 400_000_000 },
+		"281 goroutines":  func(h *Holding) { h.Goroutines = 281 },
+		"121 open files":  func(h *Holding) { h.Files = 121 },
+		"bytes of memory": func(h *Holding) { h.Bytes = 500_000_000 },
+	} {
+		after, r := before, &Result{}
+		change(&after)
+		r.judgeHoldings([]Holding{before, {}}, []Holding{before, after})
+		if found := strings.Join(r.Violations, "\n"); !strings.Contains(found, want) || want == "" && found != "" {
+			t.Errorf("servers that hold too much (%q): %q", want, found)
+		}
+	}
+}
