@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -154,11 +156,29 @@ func planTable(t *table, steps []definition.Step, set string) {
 	}
 }
 
-// tellOthers names what the files define and another set has.
+// maxNamed is how many definitions of another set are named one by one.
+const maxNamed = 5
+
+// tellOthers names what the files define and another set has, or counts it where it is
+// much.
 func tellOthers(cmd *cobra.Command, p *definition.Plan, adopt bool) {
+	if adopt {
+		return
+	}
+	bySet := map[string][]string{}
 	for _, s := range p.Steps {
-		if s.OldSet != "" && !adopt {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: %s %s stays of file set %s: --adopt takes it over\n", s.Kind, s.Name, s.OldSet)
+		if s.OldSet != "" {
+			bySet[s.OldSet] = append(bySet[s.OldSet], s.Kind+" "+s.Name)
+		}
+	}
+	for _, set := range slices.Sorted(maps.Keys(bySet)) {
+		names := bySet[set]
+		if len(names) > maxNamed {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: %d definitions stay of file set %s: --adopt takes them over\n", len(names), set)
+			continue
+		}
+		for _, name := range names {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "axd: %s stays of file set %s: --adopt takes it over\n", name, set)
 		}
 	}
 }
