@@ -189,6 +189,9 @@ func TestSchedulesAreRefused(t *testing.T) {
 	expect[client.Job](w, 201, "PUT", "/v1/jobs/report", `{"handler":"h"}`)
 	for body, field := range map[string]string{
 		`{"job":"report","cron":"61 * * * *"}`:                             "cron",
+		`{"job":"report","cron":""}`:                                       "cron",
+		`{"job":"report","cron":"  "}`:                                     "cron",
+		`{"job":"report","cron":5}`:                                        "cron",
 		`{"job":"report","cron":"0 0 30 2 *"}`:                             "cron",
 		`{"job":"report","cron":"0 0 * * *","timezone":"Europe/Atlantis"}`: "timezone",
 		`{"job":"report","cron":"0 0 * * *","end":"2026-03-28T00:00:00Z"}`: "end",

@@ -61,7 +61,7 @@ func (p Plan) onceBefore() time.Duration {
 func timetables(until time.Time, p Plan) []timetable {
 	all := append(runTables(), taskTables(until, p.onceBefore())...)
 	if p.Think > longThink {
-		all = slices.DeleteFunc(all, func(t timetable) bool { return len(strings.Fields(t.spec.Cron)) > 5 }) // by the second
+		all = slices.DeleteFunc(all, func(t timetable) bool { return len(strings.Fields(string(t.spec.Cron))) > 5 }) // by the second
 		for i := range all {
 			all[i].spec.Every *= rarer
 			all[i].spec.Jitter *= rarer

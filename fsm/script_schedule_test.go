@@ -83,7 +83,7 @@ func (e *scriptEnv) scheduleRef(f fields) ScheduleRef { return ScheduleRef{f.ns(
 
 func (e *scriptEnv) scheduleSpec(f fields) job.ScheduleSpec {
 	s := job.ScheduleSpec{
-		Job: f["job"], Workflow: f["workflow"], Cron: f["cron"], Every: f.duration("every"), At: job.Timestamp(f.time("at")),
+		Job: f["job"], Workflow: f["workflow"], Cron: job.CronText(f["cron"]), Every: f.duration("every"), At: job.Timestamp(f.time("at")),
 		Overlap: job.Overlap(f["overlap"]), QueueCap: int(f.number("queue-cap")), MaxRuns: int(f.number("max-runs")),
 		PauseAfterFailures: int(f.number("pause-after")), Payload: job.JSON(f["payload"]), After: f.after(),
 		ReconcileURL: f["url"], ReconcileSecret: f["secret"], ReconcileReplay: f["replay"] != "",

@@ -107,7 +107,7 @@ func TestPlanCalendars(t *testing.T) {
 		{"moved from a day where it doesn't exist", "30 2 29 3 *", "Europe/Berlin", "2026-01-01T00:00:00Z", Calendars{Exclude: []string{"change"}, Shift: ShiftNext}, []string{"03-30T02:30:00", "03-29T02:30:00"}},
 		{"several a day, moved", "0 9,17 * * 6", "", "2026-12-18T00:00:00Z", next, []string{"12-21T09:00:00", "12-21T17:00:00", "12-28T09:00:00", "12-28T17:00:00"}},
 	} {
-		p := calendarPlan(t, ScheduleSpec{Cron: c.cron, Timezone: c.zone, Calendars: &c.of})
+		p := calendarPlan(t, ScheduleSpec{Cron: CronText(c.cron), Timezone: c.zone, Calendars: &c.of})
 		if got := times(p, instant(t, c.from), max(len(c.want), 1)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
@@ -143,7 +143,7 @@ func TestPlanCalendarsModel(t *testing.T) {
 			return rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(rt, label)
 		}
 		of := Calendars{Include: pick("include"), Exclude: pick("exclude"), Shift: rapid.SampledFrom([]Shift{"", ShiftNext, ShiftPrevious}).Draw(rt, "shift")}
-		spec := ScheduleSpec{Cron: rapid.SampledFrom(exprs).Draw(rt, "cron"), Timezone: "Europe/Berlin", Calendars: &of}
+		spec := ScheduleSpec{Cron: CronText(rapid.SampledFrom(exprs).Draw(rt, "cron")), Timezone: "Europe/Berlin", Calendars: &of}
 		if rapid.IntRange(0, 3).Draw(rt, "every") == 0 {
 			spec.Cron, spec.Every, spec.Anchor = "", Duration(7*time.Hour), 1500
 		}

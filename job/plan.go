@@ -48,7 +48,7 @@ func NewPlan(s *ScheduleSpec, of PlanFor) (*Plan, *Error) {
 		if s.DST != nil {
 			opt.DST = cron.DST{Gap: cron.Gap(s.DST.Gap), Repeat: cron.Repeat(s.DST.Repeat)}
 		}
-		p.expr, err = cron.Parse(s.Cron, opt)
+		p.expr, err = cron.Parse(string(s.Cron), opt)
 	case s.Every != 0:
 		anchor := of.Created
 		if s.Anchor != 0 {

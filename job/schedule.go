@@ -24,7 +24,7 @@ type ScheduleSpec struct {
 	// When: at most one of Cron, Every and At. With After, each of its times waits for
 	// what others do; After alone gives it one time in each period. Without all of
 	// them and Event it fires by hand alone.
-	Cron   string    `msgpack:"c,omitempty" json:"cron,omitempty"`
+	Cron   CronText  `msgpack:"c,omitempty" json:"cron,omitempty"`
 	Every  Duration  `msgpack:"e,omitempty" json:"every,omitempty"`
 	Anchor Timestamp `msgpack:"a,omitempty" json:"anchor,omitempty"` // one of the times of Every; default: when the schedule was created
 	At     Timestamp `msgpack:"t,omitempty" json:"at,omitempty"`
@@ -229,6 +229,19 @@ func (s *ScheduleSpec) TimezoneOrDefault() string { return cmp.Or(s.Timezone, "U
 
 // PeriodOrDefault returns the period.
 func (a *After) PeriodOrDefault() Period { return cmp.Or(a.Period, PeriodDay) }
+
+// CronText is a cron expression. One that is given and empty, say since a template had
+// nothing to fill in, is refused: it would be a schedule that never fires.
+type CronText string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *CronText) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		return Invalid("", "must not be empty: leave it out of a schedule without times", "")
+	}
+	*c = CronText(b)
+	return nil
+}
 
 // Timed reports whether the schedule has times of its own.
 func (s *ScheduleSpec) Timed() bool { return s.Cron != "" || s.Every != 0 || s.At != 0 }

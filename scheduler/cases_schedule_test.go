@@ -305,7 +305,7 @@ func TestK3_04_NothingRunsTwice(t *testing.T) {
 		w := c.worker("w1", 100, time.Millisecond)
 		w.mustConnect()
 		for i := range 60 {
-			spec := job.ScheduleSpec{Cron: fmt.Sprintf("%d %d * * *", i*2%60, i*2/60)}
+			spec := job.ScheduleSpec{Cron: job.CronText(fmt.Sprintf("%d %d * * *", i*2%60, i*2/60))}
 			if i > 0 {
 				spec.Job = "j"
 			}

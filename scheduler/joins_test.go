@@ -302,7 +302,7 @@ func TestK3_04_WhatWaitsIsFiredOnce(t *testing.T) {
 		for i := range 30 {
 			spec := job.ScheduleSpec{Job: "down", After: afterAll(job.PeriodHour, 0, ofSchedule("up"))}
 			if i%2 == 0 {
-				spec.Cron = fmt.Sprintf("%d * * * *", i+1)
+				spec.Cron = job.CronText(fmt.Sprintf("%d * * * *", i+1))
 			}
 			c.schedule(fmt.Sprint("s", i), spec)
 		}

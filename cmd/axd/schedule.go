@@ -47,7 +47,7 @@ L, W, # and H: docs/guides/cron.md.`,
   axd schedule next --cron "H H(0-5) * * *" --name backup`,
 	}
 	f := cmd.Flags()
-	f.StringVar(&spec.Cron, "cron", "", "the `expression`")
+	f.StringVar((*string)(&spec.Cron), "cron", "", "the `expression`")
 	f.StringVar(&spec.Timezone, "timezone", "", "IANA `name` of the zone whose clocks count (default UTC)")
 	f.StringVar(&from, "from", "", "begin after this `time`, RFC 3339 (default now)")
 	f.VarP((*pageFlag)(&count), "count", "n", "so many times, 1 to "+strconv.Itoa(maxPage))

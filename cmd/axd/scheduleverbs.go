@@ -68,7 +68,7 @@ func whenOf(s *job.ScheduleSpec) string {
 	var when []string
 	switch {
 	case s.Cron != "":
-		when = append(when, s.Cron)
+		when = append(when, string(s.Cron))
 	case s.Every != 0:
 		when = append(when, "every "+s.Every.String())
 	case s.At != 0:

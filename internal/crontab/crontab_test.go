@@ -134,7 +134,7 @@ func FuzzConvert(f *testing.F) {
 					t.Fatal(e, spec.Job)
 				}
 				if spec.Cron != "" {
-					if _, err := cron.Parse(spec.Cron, cron.Options{}); err != nil {
+					if _, err := cron.Parse(string(spec.Cron), cron.Options{}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -17,7 +17,7 @@ var (
 
 // when sets the times of a schedule.
 func (c *converter) when(s *job.ScheduleSpec, e *Entry) (wrong string) {
-	s.Cron = e.When
+	s.Cron = job.CronText(e.When)
 	switch {
 	case e.When == "@reboot":
 		return "@reboot has no time, and axd knows no machine that boots: leave it to that machine's service manager"
@@ -38,7 +38,7 @@ func (c *converter) when(s *job.ScheduleSpec, e *Entry) (wrong string) {
 				parts[i] = "H(" + m[1] + "-" + m[2] + ")"
 			}
 		}
-		s.Cron = strings.Join(parts, " ")
+		s.Cron = job.CronText(strings.Join(parts, " "))
 		c.note(e.Line, "cron draws a time from ~ whenever it reads the table; axd's H draws one by the schedule's name, always the same")
 	}
 	return ""
@@ -53,7 +53,7 @@ func fires(s *job.ScheduleSpec, name string) (wrong string) {
 	if err != nil {
 		return err.Error()
 	}
-	if _, err := cron.Parse(s.Cron, cron.Options{Location: zone, HashSeed: name}); err != nil {
+	if _, err := cron.Parse(string(s.Cron), cron.Options{Location: zone, HashSeed: name}); err != nil {
 		return "axd can't say when that is: " + err.Error()
 	}
 	return ""

@@ -118,7 +118,7 @@ func plans() *rapid.Generator[job.ScheduleSpec] {
 		}
 		switch rapid.IntRange(0, 2).Draw(t, "when") {
 		case 0:
-			s.Cron, s.Start = rapid.SampledFrom([]string{"30 2 * * *", "@daily", "H H * * mon-fri", "0 9 1 * *"}).Draw(t, "cron"), far.Draw(t, "start")
+			s.Cron, s.Start = job.CronText(rapid.SampledFrom([]string{"30 2 * * *", "@daily", "H H * * mon-fri", "0 9 1 * *"}).Draw(t, "cron")), far.Draw(t, "start")
 		case 1:
 			s.Every, s.Anchor = job.Duration(time.Second)*job.Duration(rapid.IntRange(1, 1e6).Draw(t, "every")), far.Draw(t, "anchor")
 			s.Start = far.Draw(t, "start")

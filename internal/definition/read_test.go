@@ -28,6 +28,7 @@ func TestReadRefuses(t *testing.T) {
 		"no map":         {"- a", "f:1: must be a map of fields"},
 		"second of many": {head + "---\n" + head + "---\nkind: job\nname: [a]\n", "f:10: name: must be a text"},
 		"cut":            {"kind: job\nexec: {command: [a\n", "f:2"},
+		"empty cron":     {"kind: schedule\nname: x\njob: a\ncron: \"\"", `f:4: cron: must not be empty: leave it out of a schedule without times`},
 		"cron":           {"kind: schedule\nname: x\njob: a\ncron: 61 * * * *", `f:4: cron: minute must be from 0 to 59 (got "61")`},
 		"after":          {"kind: schedule\nname: x\njob: a\nafter: {all: [{job: b}], period: day, wait: -1s}", `f:4: after.wait: must be 0`},
 		"after an event": {"kind: schedule\nname: x\njob: a\nevent: {name: e}\nafter: {all: [{job: b}]}", `f:5: after: must not be given beside event`},
