@@ -8,6 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 STATIC  := CGO_ENABLED=0 go build -trimpath
 PKG     ?= ./...
+PATIENCE := 20m # for the tests of one package, which may share the machine
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -50,7 +51,7 @@ install: ## install axd into Go's bin directory
 
 .PHONY: test
 test: build vet ## build, vet, and run all tests with the race detector (PKG=./fsm for one package)
-	go test -race $(PKG)
+	go test -race -timeout $(PATIENCE) $(PKG)
 	go test -race -tags chaos ./internal/chaosclock
 ifeq ($(PKG),./...)
 	go test ./fsm

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long real processes get for what takes them seconds.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // startProcesses starts three servers and so many workers as real processes on
 // loopback; they end with the test.

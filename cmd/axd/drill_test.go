@@ -21,7 +21,7 @@ import (
 )
 
 // drillTime is how long one drill gets on a slow, busy machine.
-const drillTime = 3 * time.Minute
+const drillTime = 6 * time.Minute
 
 // drill is a cluster of real processes that an operator works on, and the
 // ledger of what it acknowledged.
