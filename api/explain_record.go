@@ -112,14 +112,9 @@ func explainEnd(q *explaining) {
 		r.Text = fmt.Sprintf("Attempt %d succeeded on worker %s%s.", t.Attempt, t.Worker, q.exit(true))
 	case job.Cancelled:
 		r.Code = job.ReasonCancelled
-		r.Text = upper(t.Error) + "."
-		switch {
-		case !attempted:
-			r.Text += " It never started."
-		case last.Outcome == job.OutcomeCancelled:
-			r.Text += fmt.Sprintf(" Attempt %d was ended for it on worker %s.", t.Attempt, t.Worker)
-		default:
-			r.Text += fmt.Sprintf(" Attempt %d had ended before; no other starts.", t.Attempt)
+		r.Text = upper(t.Error) + ". It never started."
+		if attempted {
+			r.Text = upper(t.Error) + "." + attemptOfCancelled(t, &last)
 		}
 	case job.Failed, job.TimedOut:
 		if r.Code = q.outOfTime(attempted, &last); r.Code != "" {
@@ -134,6 +129,22 @@ func explainEnd(q *explaining) {
 		r.Text = "It ended: " + t.State.String() + "."
 	}
 	q.add(r)
+}
+
+// attemptOfCancelled tells what became of a cancelled task's last attempt.
+func attemptOfCancelled(t *fsm.Task, last *fsm.Attempt) string {
+	unstarted := last.Started == 0 && (last.Outcome == job.OutcomeCancelled || last.Outcome == job.OutcomeRefused)
+	switch {
+	case unstarted && t.Attempt == 1:
+		return " It never started."
+	case unstarted:
+		return fmt.Sprintf(" Attempt %d never started.", t.Attempt)
+	case last.Outcome == job.OutcomeCancelled:
+		return fmt.Sprintf(" Attempt %d was ended for it on worker %s.", t.Attempt, t.Worker)
+	case last.Ended < t.Ended:
+		return fmt.Sprintf(" Attempt %d had ended before; no other starts.", t.Attempt)
+	}
+	return fmt.Sprintf(" Attempt %d ended meanwhile (%s); no other starts.", t.Attempt, last.Outcome)
 }
 
 // failed tells why no further attempt was made.

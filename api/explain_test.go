@@ -132,17 +132,25 @@ func TestExplainEndsAndWishes(t *testing.T) {
 	if e := w.explain(never.ID); codesOf(e) != "cancelled" || e.Reasons[0].Text != "Cancelled by ann: wrong file. It never started." {
 		t.Errorf("%+v", e)
 	}
-	tried, running := w.submitted(`{`+execTrue+`}`), w.submitted(`{`+execTrue+`}`)
+	tried := w.submitted(`{` + execTrue + `}`)
 	w.must(fsm.Finished{AttemptRef: w.assign(tried.ID, "w1"), Result: fsm.AttemptResult{Outcome: job.OutcomeFailed, Error: "no luck"}})
+	w.advance(1)
 	w.do("POST", "/v1/tasks/"+tried.ID+"/cancel", "")
 	if e := w.explain(tried.ID); e.Reasons[0].Text != "Cancelled. Attempt 1 had ended before; no other starts." {
 		t.Errorf("%+v", e)
 	}
-	ended := w.assign(running.ID, "w1")
-	w.do("POST", "/v1/tasks/"+running.ID+"/cancel", "")
-	w.must(fsm.Finished{AttemptRef: ended, Result: fsm.AttemptResult{Outcome: job.OutcomeCancelled}})
-	if e := w.explain(running.ID); e.Reasons[0].Text != "Cancelled. Attempt 1 was ended for it on worker w1." {
-		t.Errorf("%+v", e)
+	for want, result := range map[string]fsm.AttemptResult{
+		"Cancelled. Attempt 1 was ended for it on worker w1.":             {Outcome: job.OutcomeCancelled, Started: startOfTime},
+		"Cancelled. It never started.":                                    {Outcome: job.OutcomeCancelled},
+		"Cancelled. Attempt 1 ended meanwhile (failed); no other starts.": {Outcome: job.OutcomeFailed, Started: startOfTime},
+	} {
+		running := w.submitted(`{` + execTrue + `}`)
+		ended := w.assign(running.ID, "w1")
+		w.do("POST", "/v1/tasks/"+running.ID+"/cancel", "")
+		w.must(fsm.Finished{AttemptRef: ended, Result: result})
+		if e := w.explain(running.ID); e.Reasons[0].Text != want {
+			t.Errorf("%+v, want %s", e, want)
+		}
 	}
 	armed := w.submitted(`{` + execTrue + `,"delay":"2s"}`)
 	attempt := w.assign(armed.ID, "w1")
