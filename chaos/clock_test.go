@@ -28,13 +28,19 @@ type clockWorld struct {
 // servers are not started.
 func inClockWorld(t *testing.T, servers int, fn func(w *clockWorld)) {
 	t.Helper()
+	inClockWorldWith(t, servers, 0, fn)
+}
+
+// inClockWorldWith is inClockWorld with workers.
+func inClockWorldWith(t *testing.T, servers, workers int, fn func(w *clockWorld)) {
+	t.Helper()
 	log := slog.DiscardHandler
 	if os.Getenv("AXD_SIM_LOG") != "" {
 		log = slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, 5, 1, 0, 0, 0, 0, time.UTC)))
-		w := &clockWorld{Cluster: NewCluster(1, servers, 0, log), t: t}
+		w := &clockWorld{Cluster: NewCluster(1, servers, workers, log), t: t}
 		defer func() {
 			w.Stop()
 			for _, p := range w.Problems() {

@@ -25,7 +25,7 @@ func awake() time.Duration { return readClock(unix.CLOCK_MONOTONIC) }
 // The bounds of how the clock follows the servers.
 const (
 	clockStep    = time.Second      // a forward correction above it steps, everything else is slewed
-	clockRunaway = 30 * time.Second // ahead of what a majority vouches for: the clock is set back
+	clockRunaway = 30 * time.Second // ahead of what a majority vouches for: the clock is set back, see reinIn
 	clockHaste   = 20               // the clock gains at most 1 ms per 20 ms while it is slewed
 	clockDelay   = 2000             // and loses at most 1 ms per 2 s: workers rely on it, see worker's clockDrift
 	sleepLimit   = time.Second      // a shorter suspend is taken for none
@@ -46,6 +46,7 @@ type clock struct {
 	mu struct {
 		sync.Mutex
 		anchored bool
+		halted   bool          // found wrong: nothing goes by it until it is right, or another leads
 		base     int64         // cluster time at the anchor, Unix ns
 		at       time.Duration // mono at the anchor
 		slew     time.Duration // still to be worked in, by slewing
@@ -72,12 +73,12 @@ func (c *clock) stamp() int64 { return c.told() / 1000 }
 // nothing, while no term's clock is agreed: what a server that leads no more takes
 // for the time may be its own wall's. It is 0 after a suspend too, until that was
 // looked into: the cluster may have gone on without this server, or the machine may
-// be wrong on how long it slept.
+// be wrong on how long it slept. And it is 0 while the clock is halted.
 func (c *clock) told() int64 {
 	slept := c.sleep()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mu.anchored || slept > sleepLimit {
+	if !c.mu.anchored || c.mu.halted || slept > sleepLimit {
 		return 0
 	}
 	return c.advance() / int64(time.Microsecond)
@@ -130,14 +131,21 @@ func (c *clock) anchor(lead time.Duration) {
 	c.mu.at = c.mono()
 	c.mu.base = int64(lead + c.mu.at)
 	c.mu.slew = 0
-	c.mu.anchored = true
+	c.mu.anchored, c.mu.halted = true, false
+}
+
+// halt keeps the clock from being told and stamped with, or lets it again.
+func (c *clock) halt(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.halted = on
 }
 
 // release ends the term: the clock is again what the others say.
 func (c *clock) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.anchored = false
+	c.mu.anchored, c.mu.halted = false, false
 }
 
 // correct brings the clock towards a lead: forward over a second at once,
@@ -160,9 +168,9 @@ func (c *clock) correct(to time.Duration) (by time.Duration) {
 }
 
 // setBack sets the clock to the lead that a majority of the voters vouches for,
-// if it ran away from it, and returns by how much. Entries with its time would
-// have been refused, so the state has not seen it.
-func (c *clock) setBack(vouched time.Duration) (by time.Duration) {
+// if it is further ahead of it than that, and returns by how much. The state may
+// have seen a later time: its clock stands still until this one has come so far.
+func (c *clock) setBack(vouched, than time.Duration) (by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.mu.anchored {
@@ -170,7 +178,7 @@ func (c *clock) setBack(vouched time.Duration) (by time.Duration) {
 	}
 	now := c.advance()
 	by = time.Duration(int64(vouched+c.mu.at) - now)
-	if by > -clockRunaway {
+	if by >= -than {
 		return 0
 	}
 	c.mu.base, c.mu.slew = now+int64(by), 0

@@ -126,11 +126,11 @@ func TestClockThatRanAwayIsSetBack(t *testing.T) {
 	c.anchor(right)
 	h.pass(time.Hour)
 	h.mono += 20 * time.Second // ahead, but not so far that entries would be refused
-	if by := c.setBack(c.wallLead()); by != 0 {
+	if by := c.setBack(c.wallLead(), clockRunaway); by != 0 {
 		t.Errorf("set back by %s", by)
 	}
 	h.mono += time.Hour
-	if by := c.setBack(c.wallLead()); by != -time.Hour-20*time.Second {
+	if by := c.setBack(c.wallLead(), clockRunaway); by != -time.Hour-20*time.Second {
 		t.Errorf("set back by %s", by)
 	}
 	if got := c.Now(); got != h.wall.UnixMilli() {
@@ -178,7 +178,7 @@ func TestWorkersAreToldOnlyATimeThatIsAgreed(t *testing.T) {
 		t.Errorf("after a suspend that nobody looked into workers are told %d", got)
 	}
 	c.woken()
-	c.setBack(c.wallLead())
+	c.setBack(c.wallLead(), clockRunaway)
 	if got := c.told(); got != right {
 		t.Errorf("after it was looked into workers are told %d, want %d", got, right)
 	}
@@ -197,7 +197,7 @@ func TestAClockThatIsAheadIsTold(t *testing.T) {
 	s.cfg.MaxClockSkew = 500 * time.Millisecond
 	ahead := func() pendingAlert {
 		lead := c.wallLead()
-		s.steer(survey{voters: 3, clocks: []reading{{"s1", lead, lead}, {"s2", lead, lead}}}) // the third doesn't answer
+		s.steer(survey{voters: 3, clocks: []reading{{"s1", lead, lead, 0}, {"s2", lead, lead, 0}}}) // the third doesn't answer
 		return s.alerts.pending[alertKey{fsm.AlertClockSkew, clusterSubject}]
 	}
 	h.mono += 400 * time.Millisecond

@@ -33,8 +33,12 @@ type clockWatch struct {
 	kicks      chan struct{}
 	quickUntil time.Time     // surveys are frequent until then, unless one told something
 	wall       time.Duration // the wall clock's lead at the last look
+	own        time.Time     // when this server's own clocks are looked at again
 	survey     time.Time     // when the next one is due
+	looked     survey        // the latest one, see reinIn
 	transfer   time.Time     // leadership is not handed over again before
+	leave      time.Time     // nor since these clocks run fast
+	fastUntil  time.Time     // they do, as far as is known
 	leaderless time.Time     // since when no leader is known; zero: there is one
 	held       bool
 	known      bool            // a survey told whether this server may stand
@@ -82,17 +86,26 @@ func (s *Server) watchClock(ctx context.Context) {
 			return
 		case <-w.kicks:
 			if s.leading.Load() {
-				w.survey = time.Time{}
+				w.own, w.survey = time.Time{}, time.Time{}
 			}
 		case <-timer.C:
 		}
-		s.noteState()
-		s.lookAtWall()
-		s.lookAtSleep(ctx)
-		if !time.Now().Before(w.survey) {
-			s.compareClocks(ctx)
+		if now := time.Now(); !now.Before(w.own) {
+			w.own = now.Add(watchInterval)
+			s.noteState()
+			s.lookAtWall()
 		}
+		s.lookAtSleep(ctx)
 		next := watchInterval
+		switch {
+		case !time.Now().Before(w.survey):
+			s.compareClocks(ctx)
+		case s.leading.Load():
+			s.lookAround(ctx)
+		}
+		if s.leading.Load() {
+			next = lookInterval
+		}
 		if !w.known && time.Now().Before(w.quickUntil) {
 			next, w.survey = unknownRetry, time.Time{}
 		}
@@ -160,6 +173,9 @@ func (s *Server) compareClocks(ctx context.Context) {
 		return
 	}
 	w.leaderless, w.known = time.Time{}, true
+	if fast := s.reinIn(v); fast != "" {
+		s.leaveFast(ctx, v, fast)
+	}
 	s.steer(v)
 	s.compareWalls(ctx, v)
 }
@@ -174,26 +190,20 @@ func (w *clockWatch) noteOffsets(v survey) {
 	w.offsets = offsets
 }
 
-// agreeOnTime sets the clock for a new term: to the servers' median, unless a
-// majority doesn't vouch for so late a time, or the cluster has seen a later
-// one; then it goes on from there, and nothing is repeated or delayed.
+// agreeOnTime sets the clock for a new term.
 func (s *Server) agreeOnTime(ctx context.Context) error {
 	info := s.noteState()
 	v, err := s.survey(ctx, askSamples)
 	if err != nil {
 		return err
 	}
-	vouched, ok := v.vouched()
+	s.vouch.surveyed(v.attestation())
+	lead, ok := v.beginning(s.clock.lead(info.Clock), s.cfg.MaxClockSkew)
 	if !ok {
 		return errNoQuorum
 	}
-	s.vouch.surveyed(v.attestation())
-	lead, _ := v.median()
-	if lead > vouched || lead < vouched-s.cfg.MaxClockSkew {
-		lead = vouched
-	}
 	s.clock.woken()
-	s.clock.anchor(max(lead, s.clock.lead(info.Clock)))
+	s.clock.anchor(lead)
 	return nil
 }
 
@@ -202,13 +212,6 @@ func (s *Server) steer(v survey) {
 	vouched, ok := v.vouched()
 	if !ok {
 		return
-	}
-	s.vouch.surveyed(v.attestation())
-	if by := s.clock.setBack(vouched); by != 0 {
-		s.raise(fsm.AlertClockStep, clusterSubject, fmt.Sprintf("the cluster's clock had run ahead by %s on server %s and was "+
-			"set back; nothing was started early by it", -by.Round(time.Millisecond), s.cfg.Name))
-		s.sched.Reset()       // it has advanced beyond now
-		s.sessions.closeAll() // workers believe that the clock never goes back within a session
 	}
 	ahead := s.clock.aheadOf(vouched)
 	s.condition(fsm.AlertClockSkew, clusterSubject, ahead > s.cfg.MaxClockSkew, fmt.Sprintf("the cluster's clock is %s ahead of what a "+
@@ -237,7 +240,12 @@ func (s *Server) compareWalls(ctx context.Context, v survey) {
 			off, against = r.wall-v.clocks[0].wall, "that of server "+s.cfg.Name+"; of two nobody knows which is right"
 		}
 		odd := s.watch.isOdd(r.server, off, s.cfg.MaxClockSkew)
-		skewed = skewed || odd && i == 0
+		if i == 0 {
+			skewed = odd || s.watch.fast()
+			if !odd && skewed {
+				continue // leaveFast has told
+			}
+		}
 		s.condition(fsm.AlertClockSkew, r.server, odd, fmt.Sprintf("the wall clock of server %s is off by %s from %s; "+
 			"check that its time is synchronised", r.server, off.Round(time.Millisecond), against))
 	}
@@ -259,16 +267,21 @@ func (w *clockWatch) isOdd(server string, off, limit time.Duration) bool {
 
 // handOver gives leadership to the server whose clock is nearest the median. If
 // that fails this server goes on: the cluster's clock is right all the same.
-func (s *Server) handOver(ctx context.Context, v survey) {
+func (s *Server) handOver(ctx context.Context, v survey) (done bool) {
 	s.watch.transfer = time.Now().Add(transferRetry)
 	to := v.nearest()
-	s.log.Warn("handing leadership over, since the wall clock is off", "to", to, "by", v.off(0))
+	s.log.Warn("handing leadership over, since the clock is wrong", "to", to, "off", v.off(0))
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	if err := s.node.Transfer(ctx, to); err != nil {
 		s.log.Warn("handing leadership over failed; this server goes on leading by the servers' median", "error", err)
+		return false
 	}
+	return true
 }
+
+// fast reports whether this server's clocks were found to run fast just now.
+func (w *clockWatch) fast() bool { return time.Now().Before(w.fastUntil) }
 
 // judgeClock decides whether a server that doesn't lead may stand for election.
 func (s *Server) judgeClock(v survey) {
@@ -279,6 +292,7 @@ func (s *Server) judgeClock(v survey) {
 	} else {
 		hold = w.held
 	}
+	hold = hold || w.fast()
 	now := time.Now()
 	switch name, _ := s.node.Leader(); {
 	case name != "":
@@ -305,10 +319,15 @@ func (s *Server) holdVotes(on bool) {
 	}
 }
 
-// absurd reports whether a wall clock's lead can't be right: before this
-// program was written, or behind what the state has seen.
 func (s *Server) absurd(wall time.Duration) bool {
-	return wall < s.clock.lead(clockFloor.UnixMilli()) || wall < s.clock.lead(s.info().Clock)-s.cfg.MaxClockSkew
+	return s.clock.absurd(wall, s.info(), s.cfg.MaxClockSkew)
+}
+
+// absurd reports whether a wall clock's lead can't be right: before this program
+// was written, or behind what a majority has attested. The state may have seen a
+// later time, of leaders whose clocks ran fast.
+func (c *clock) absurd(wall time.Duration, info fsm.Info, limit time.Duration) bool {
+	return wall < c.lead(clockFloor.UnixMilli()) || wall < c.lead(info.Attested)-limit
 }
 
 // off is how far a wall clock is from the median.

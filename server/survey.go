@@ -24,6 +24,7 @@ type reading struct {
 	server  string
 	wall    time.Duration // its wall clock's lead, see clock
 	vouched time.Duration // the lead of the latest time that it vouches for
+	trip    time.Duration // that the question took: what is said is off by no more
 }
 
 // survey is what the voters said of the time when they were asked; the first
@@ -90,6 +91,7 @@ func (s *Server) readPeer(ctx context.Context, name, address string, samples int
 			server:  name,
 			wall:    explained(time.Duration(reply.WallUS)*time.Microsecond-halfway, own, trip),
 			vouched: explained(time.Duration(reply.VouchedUS)*time.Microsecond-halfway, own, trip),
+			trip:    trip,
 		}
 	}
 	return out
