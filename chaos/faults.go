@@ -18,6 +18,7 @@ type injector struct {
 	operator *client.Client
 	sink     *sink
 	patience time.Duration // for what a fault needs to be there or to show
+	longest  time.Duration // of the plan's faults
 
 	mu      sync.Mutex
 	acted   map[Kind]int
@@ -26,8 +27,12 @@ type injector struct {
 }
 
 func newInjector(c *Cluster, l *load, p Plan) *injector {
+	longest := time.Duration(0)
+	for _, f := range p.Faults {
+		longest = max(longest, f.For)
+	}
 	return &injector{
-		c: c, rng: c.rand(), operator: l.clients[0], sink: l.sink, patience: leastPatience + 3*p.Think,
+		c: c, rng: c.rand(), operator: l.clients[0], sink: l.sink, patience: leastPatience + 3*p.Think, longest: longest,
 		acted: map[Kind]int{}, effects: map[Kind]int{}, turns: map[string]chan struct{}{},
 	}
 }
@@ -90,13 +95,14 @@ func (i *injector) turn(takes string) chan struct{} {
 	return i.turns[takes]
 }
 
-// resolve finds the leader's name.
+// resolve finds the leader's name. There may be none for as long as another fault
+// leaves no majority.
 func (i *injector) resolve(on []string) []string {
 	if on[0] != leaderName {
 		return on
 	}
 	var leader *Server
-	i.waitFor(func() bool {
+	await(i.longest+i.patience, func() bool {
 		leader = i.c.Leader()
 		return leader != nil && leader.now() != nil
 	})
@@ -107,8 +113,10 @@ func (i *injector) resolve(on []string) []string {
 }
 
 // waitFor waits until something is so, for a bounded time.
-func (i *injector) waitFor(is func() bool) bool {
-	for end := time.Now().Add(i.patience); !is(); time.Sleep(100 * time.Millisecond) {
+func (i *injector) waitFor(is func() bool) bool { return await(i.patience, is) }
+
+func await(limit time.Duration, is func() bool) bool {
+	for end := time.Now().Add(limit); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			return false
 		}
