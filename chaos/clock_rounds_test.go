@@ -156,19 +156,19 @@ func TestFastLeadersOneAfterAnother(t *testing.T) {
 				load := w.load()
 				var wrong []wrongSpan
 				for range 3 {
-					pause(w.ctx, 4 * time.Second)
+					pause(w.ctx, 4*time.Second)
 					fast := w.Leader()
 					span := wrongSpan{server: fast.Name, from: time.Now()}
 					fast.HurryClocks(0, haste)
 					w.until("other leader", skewLimit, func() bool { l := w.Leader(); return l != nil && l != fast })
 					w.until("alert", skewLimit, func() bool { return w.alert(fsm.AlertClockSkew, fast.Name) == fsm.AlertOpen })
-					pause(w.ctx, 3 * time.Second)
+					pause(w.ctx, 3*time.Second)
 					fast.Crash(false)
 					fast.Restart()
 					span.to = time.Now().Add(3 * time.Second)
 					wrong = append(wrong, span)
 				}
-				pause(w.ctx, 10 * time.Second) // for the last alert to be resolved
+				pause(w.ctx, 10*time.Second) // for the last alert to be resolved
 				w.wantOnTime()
 				w.wantNoOtherAlert(wrong)
 				w.wantInTime(load.end())
@@ -185,7 +185,7 @@ func TestClocksThatJump(t *testing.T) {
 	inClockWorldWith(t, 3, 2, func(w *clockWorld) {
 		w.start()
 		load := w.load()
-		pause(w.ctx, 4 * time.Second)
+		pause(w.ctx, 4*time.Second)
 		jumped := w.Leader()
 		jumped.HurryClocks(by, 0)
 		w.until("other leader", skewLimit, func() bool { l := w.Leader(); return l != nil && l != jumped })
@@ -195,7 +195,7 @@ func TestClocksThatJump(t *testing.T) {
 		due := time.Now().Add(time.Second).Truncate(time.Millisecond)
 		later := job.TaskSpec{Job: plainJob, Due: due.UnixMilli(), Payload: []byte(`{"run_ms": 5, "op": 2}`)}
 		w.propose(fsm.Submit{Namespace: "default", Tasks: []job.TaskSpec{later}})
-		pause(w.ctx, 2 * by)
+		pause(w.ctx, 2*by)
 		w.wantOnTime()
 		started := map[string]time.Time{}
 		for _, of := range load.end() {

@@ -19,6 +19,7 @@ import (
 type engine struct {
 	db   *pebble.DB
 	opts Options
+	pace pacer
 
 	mu      sync.Mutex
 	readers int    // open views, batches and flushes
@@ -35,7 +36,8 @@ type engine struct {
 func openEngine(fs vfs.FS, dir string, opts Options) (*engine, error) {
 	opts = opts.withDefaults()
 	e := &engine{opts: opts, closed: make(chan struct{})}
-	settings := opts.engine(orderedFS{fs})
+	settings := opts.engine(pacedFS{orderedFS{fs}, &e.pace})
+	settings.EventListener.FlushEnd, settings.EventListener.CompactionBegin = e.pace.noteFlush, e.pace.noteCompaction
 	settings.EventListener.WriteStallBegin = func(pebble.WriteStallBeginInfo) { e.noteStall(time.Now()) }
 	settings.EventListener.WriteStallEnd = func() { e.noteStall(time.Time{}) }
 	db, err := pebble.Open(dir, settings)
@@ -190,6 +192,7 @@ func (e *engine) retire(after func()) {
 }
 
 func (e *engine) finish() {
+	e.pace.release()
 	if err := e.db.Close(); err != nil {
 		e.err = fmt.Errorf("close state: %w", err)
 	}
