@@ -16,10 +16,12 @@ const (
 	serverGC = 200 // percent, as GOGC
 	// minMemory is the lowest limit, in bytes, as GOMEMLIMIT: where collecting gets
 	// more frequent.
-	minMemory = 160 << 20
-	// stillMemory is what the store of a full server holds, about: it makes no
-	// garbage, so no room is left for that of it.
-	stillMemory    = 120 << 20
+	minMemory = 150 << 20
+	// stillMemory is what a server with a million waiting tasks holds still, about:
+	// that makes no garbage, so no room is left for that of it. Beyond, room is given
+	// more freely than small servers have it.
+	stillMemory    = 140 << 20
+	garbageFactor  = 4
 	minGarbage     = 24 << 20
 	memoryInterval = time.Second
 )
@@ -28,7 +30,8 @@ const (
 // reaches, as with ten million waiting tasks, has the collector run without pause and
 // take half of the processor.
 func memoryLimit(used int64) int64 {
-	return max(minMemory, used+max(minGarbage, used-stillMemory))
+	room := min(garbageFactor*(used-stillMemory), used)
+	return max(minMemory, used+max(minGarbage, room))
 }
 
 // keepMemory tunes the collector until ctx ends, unless the operator did, and

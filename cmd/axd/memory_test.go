@@ -11,10 +11,10 @@ import (
 func TestMemoryLimit(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct{ used, want int64 }{
-		{0, 160 * mib},
+		{0, 150 * mib},
 		{140 * mib, 164 * mib}, // a million waiting tasks
-		{165 * mib, 210 * mib}, // ten million
-		{1000 * mib, 1880 * mib},
+		{165 * mib, 265 * mib}, // ten million
+		{1000 * mib, 2000 * mib},
 	} {
 		if got := memoryLimit(c.used); got != c.want {
 			t.Errorf("used %d MiB: limit %d MiB, want %d", c.used/mib, got/mib, c.want/mib)
