@@ -23,6 +23,9 @@ func TestThirtyMinutesOfWorkflows(t *testing.T) {
 	}
 	p := NewPlan(seed, length)
 	p.Callers, p.Streams = 2, 1
+	if n, given := envNumber(t, envStreams); given {
+		p.Streams = int(n)
+	}
 	t.Logf("%s=%d", envSeed, seed) // shown even if the bubble is stuck
 	began := time.Now()
 	var r Report

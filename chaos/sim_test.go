@@ -28,6 +28,7 @@ const (
 	envMatrix  = "AXD_SIM_MATRIX"  // plans for each kind of fault
 	envOnward  = "AXD_SIM_ONWARD"  // set: goes on after a failed run
 	envReports = "AXD_SIM_REPORTS" // the directory for what is to be known of failed runs
+	envStreams = "AXD_SIM_STREAMS" // schedules that start a run each second, in thirty minutes of workflows
 	envLog     = "AXD_SIM_LOG"     // set: shows what servers and workers log
 )
 
