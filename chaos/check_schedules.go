@@ -366,10 +366,11 @@ func (w *fireWatch) see(entry []change) {
 
 func (w *fireWatch) one(ch *change) {
 	name := ch.is.Schedule
-	if name == "" || !ch.is.Run.IsZero() || w.may[name] || w.revived[ch.is.ID.String()] {
+	if name == "" || !ch.is.Run.IsZero() || w.may[name] {
 		return
 	}
-	n := member(w.live, name, ch.is.ID.String(), !ch.is.State.Terminal())
+	id := ch.is.ID.String()
+	n := member(w.live, name, id, !ch.is.State.Terminal() && !w.revived[id]) // one that is replayed is in nobody's way
 	if n > 1 && ch.was.Version == 0 {
 		w.broken("at entry %d schedule %s fires task %s while %d that it fired have not ended", ch.index, name, ch.is.ID, n-1)
 	}

@@ -86,6 +86,47 @@ func TestChecksSeeWhatHappensWithinAnEntry(t *testing.T) {
 	}
 }
 
+// A step that fails and is replayed in one entry waits for a verdict at its end, of
+// which apply tells nobody.
+func TestChecksSeeAStepReplayedWhereItFailed(t *testing.T) {
+	failed := fsm.Task{Namespace: "n", ID: job.NewID(1, 2, 3), Run: job.NewID(4, 5, 6), State: job.Failed}
+	waits := failed
+	waits.State = job.Blocked
+	for _, tt := range []struct {
+		codes   []fsm.Code
+		touched bool
+		revived bool
+	}{
+		{[]fsm.Code{fsm.CodeFinished, fsm.CodeDeadLetters}, false, true},
+		{[]fsm.Code{fsm.CodeFinished}, true, true},
+		{[]fsm.Code{fsm.CodeFinished}, false, false},
+	} {
+		c := newCheck(History{}, Limits{})
+		c.touched[failed.Run.String()] = tt.touched
+		c.replayed(tt.codes, &failed, &waits)
+		if got := c.revived[failed.ID.String()]; got != tt.revived {
+			t.Errorf("%+v: revived is %v", tt, got)
+		}
+	}
+}
+
+// What a schedule fired is in the way of the next no more once it was replayed, even
+// in the entry of its end.
+func TestAReplayedFireIsInNobodysWay(t *testing.T) {
+	c := newCheck(History{}, Limits{})
+	w := newFireWatch(c)
+	runs := fsm.Task{Namespace: "n", ID: job.NewID(1, 2, 3), Schedule: "s", State: job.Running, Version: 2}
+	again, next := runs, runs
+	again.State, again.Version = job.Pending, 4
+	next.ID = job.NewID(7, 8, 9)
+	w.see([]change{{index: 1, is: runs}})
+	c.revived[runs.ID.String()] = true
+	w.see([]change{{index: 2, was: runs, is: again}, {index: 2, is: next}})
+	if len(c.found) > 0 {
+		t.Error(c.found)
+	}
+}
+
 func TestChecksFindEachBrokenPromise(t *testing.T) {
 	task := func(h *History, id string, change func(*fsm.Task)) {
 		for _, d := range h.Dumps {

@@ -169,6 +169,9 @@ func (c *check) replay(log []*raft.Log) {
 			var there bool
 			if ch.is, there = fsm.GetTask(v, ref); there {
 				ch.was, tasks[ref] = tasks[ref], ch.is
+				if t := told[ref]; t != nil {
+					c.replayed(codes, t, &ch.is) // a step that waits for its verdict again is not told of
+				}
 				changes = append(changes, ch)
 			}
 		}
@@ -287,14 +290,23 @@ func (c *check) ended(was, is *fsm.Task, wrote time.Time) {
 	c.ends[id] = append(c.ends[id], end{is.State, is.Version, wrote})
 }
 
-// replayed notes that a dead letter runs again, by whichever of the two looks at an
-// entry sees it.
+// replayed notes that what had ended runs again, whoever sees it first: from one
+// command to the next of an entry, or from one entry to the next.
 func (c *check) replayed(codes []fsm.Code, was, is *fsm.Task) {
-	if !was.Dead || is.Dead || is.State.Terminal() || !slices.Contains(codes, fsm.CodeDeadLetters) && !slices.Contains(codes, fsm.CodeContinueDead) {
+	if !was.Dead && !was.State.Terminal() || is.Dead || is.State.Terminal() {
 		return
 	}
-	if !is.Run.IsZero() && len(c.Dumps) > 0 {
-		c.touch(is.Run.String())
+	run := ""
+	if !is.Run.IsZero() {
+		run = is.Run.String()
+	}
+	switch {
+	case slices.Contains(codes, fsm.CodeDeadLetters), slices.Contains(codes, fsm.CodeContinueDead):
+		if len(c.Dumps) > 0 {
+			c.touch(run)
+		}
+	case run == "" || !c.touched[run]:
+		return
 	}
 	c.revived[is.ID.String()] = true
 }
