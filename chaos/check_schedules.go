@@ -255,43 +255,59 @@ func (l *ledgerCheck) pauses() {
 	if l.Name == failingPlan {
 		return // it pauses itself
 	}
-	var from, to []time.Time
+	var pauses, resumes []Call
 	for _, call := range l.Calls {
 		if call.Object != l.Name || call.Code == job.CodeConflict {
 			continue
 		}
-		switch call.Verb {
-		case Pause:
-			from = append(from, call.Ended)
-			if call.Code != "" {
-				return // whether it took effect, and when, is not known
-			}
-		case Resume:
-			to = append(to, call.Begun)
-			if call.Code != "" {
-				return
-			}
+		switch {
+		case call.Verb == Pause:
+			pauses = append(pauses, call)
+		case call.Verb == Resume:
+			resumes = append(resumes, call)
+		default:
+			continue
+		}
+		if call.Code != "" {
+			return // whether it took effect, and when, is not known
 		}
 	}
-	slices.SortFunc(to, time.Time.Compare)
-	for _, begin := range from {
-		i := slices.IndexFunc(to, begin.Before)
-		if i < 0 {
+	for i := range pauses {
+		begin := pauses[i].Ended
+		end, sure := resumedAt(&pauses[i], resumes)
+		if !sure {
 			continue
 		}
 		for j := range l.Fires {
 			f := &l.Fires[j]
 			if at := time.UnixMilli(f.At); f.Origin == fsm.ByPlan && f.Verdict == fsm.VerdictFired && !f.CatchUp &&
-				f.Late == 0 && at.Sub(begin) > l.limits.Skew && to[i].Sub(at) > l.limits.Skew {
-				l.broken("schedule %s was fired for %s at %s, while it was paused from %s to %s", l.Name, stamp(f.Nominal), stamp(f.At), clock(begin), clock(to[i]))
+				f.Late == 0 && at.Sub(begin) > l.limits.Skew && end.Sub(at) > l.limits.Skew {
+				l.broken("schedule %s was fired for %s at %s, while it was paused from %s to %s", l.Name, stamp(f.Nominal), stamp(f.At), clock(begin), clock(end))
 			}
 		}
 	}
 	for j := range l.Fires {
-		if l.Fires[j].Why == fsm.WhyPaused && len(from) == 0 {
+		if l.Fires[j].Why == fsm.WhyPaused && len(pauses) == 0 {
 			l.broken("schedule %s: %s was paused away, and nobody has paused it", l.Name, stamp(l.Fires[j].Nominal))
 		}
 	}
+}
+
+// resumedAt is when a pause may have ended at the earliest; false: nobody resumed
+// afterwards, or somebody did beside it, and which came first is not known.
+func resumedAt(pause *Call, resumes []Call) (at time.Time, sure bool) {
+	for i := range resumes {
+		r := &resumes[i]
+		switch {
+		case !r.Begun.Before(pause.Ended):
+			if !sure || r.Begun.Before(at) {
+				at, sure = r.Begun, true
+			}
+		case r.Ended.After(pause.Begun):
+			return time.Time{}, false
+		}
+	}
+	return at, sure
 }
 
 // events: one event for each that was sent, whoever sent it how often, and each

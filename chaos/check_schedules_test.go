@@ -206,3 +206,25 @@ func TestChecksFindFiresThatOverlap(t *testing.T) {
 		}
 	}
 }
+
+// A call to resume that was under way with a pause may have come after it.
+func TestAPauseBesideAResumeIsNotSure(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	pause := Call{Verb: Pause, Begun: at(10), Ended: at(12)}
+	later := Call{Verb: Resume, Begun: at(40), Ended: at(41)}
+	for name, tt := range map[string]struct {
+		resumes []Call
+		sure    bool
+	}{
+		"one later":      {[]Call{later, {Verb: Resume, Begun: at(1), Ended: at(2)}}, true},
+		"one beside it":  {[]Call{later, {Verb: Resume, Begun: at(9), Ended: at(30)}}, false},
+		"one before":     {[]Call{{Verb: Resume, Begun: at(1), Ended: at(2)}}, false},
+		"one within it":  {[]Call{{Verb: Resume, Begun: at(11), Ended: at(12)}, later}, false},
+		"one and others": {[]Call{{Verb: Resume, Begun: at(50), Ended: at(51)}, later}, true},
+	} {
+		end, sure := resumedAt(&pause, tt.resumes)
+		if sure != tt.sure || sure && !end.Equal(later.Begun) {
+			t.Errorf("%s: %v, %v", name, end, sure)
+		}
+	}
+}
