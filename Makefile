@@ -55,7 +55,7 @@ test: build vet ## build, vet, and run all tests with the race detector (PKG=./f
 	go test -race -tags chaos ./internal/chaosclock
 ifeq ($(PKG),./...)
 	go test ./fsm
-	$(MAKE) sim chaos-short
+	$(MAKE) sim chaos-short AXD_SIM_HOURS=$(or $(AXD_SIM_HOURS),8)
 endif
 
 .PHONY: chaos-short

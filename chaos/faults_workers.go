@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/axd-project/axd/client"
+	"github.com/axd-project/axd/job"
 )
 
 func killWorker(i *injector, f Fault) func() effect {
@@ -58,11 +59,12 @@ func zombieWorker(i *injector, f Fault) func() effect {
 	}
 }
 
-// occupy submits work for all workers, now and then, until one of them runs some of it.
+// occupy submits work for all workers, now and then, until one of them runs some of
+// it. Its breaker may be open, and keep it from what is submitted.
 func (i *injector) occupy(w *Worker) bool {
 	payload, _ := json.Marshal(behaviour{RunMS: occupied.Milliseconds()}) // plain fields
 	var next time.Time
-	return i.waitFor(func() bool {
+	return await(job.BreakerOpenMax.Std()+i.patience, func() bool {
 		if i.c.Ledger.running(w.Name) > 0 {
 			return true
 		}
