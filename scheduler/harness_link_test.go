@@ -4,6 +4,9 @@ import "github.com/axd-project/axd/fsm"
 
 // Revoke implements Session.
 func (k *link) Revoke(attempts []Held) {
+	if gone(k) {
+		return
+	}
 	m := k.m
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -387,6 +387,9 @@ func (k *link) Gone() <-chan struct{} { return k.gone }
 
 // Kill implements Session.
 func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
+	if gone(k) { // nothing arrives over a connection that has ended
+		return
+	}
 	k.m.mu.Lock()
 	k.m.kills[ref] = reason
 	k.m.mu.Unlock()
@@ -395,6 +398,9 @@ func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
 
 // Dispatch implements Session.
 func (k *link) Dispatch(_ uint64, items []Dispatch) {
+	if gone(k) {
+		return
+	}
 	m := k.m
 	m.renewed(k.sent) // a worker reads the welcome first
 	m.mu.Lock()
