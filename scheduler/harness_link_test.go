@@ -2,6 +2,17 @@ package scheduler
 
 import "github.com/axd-project/axd/fsm"
 
+// Kill implements Session.
+func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
+	if gone(k) { // nothing arrives over a connection that has ended
+		return
+	}
+	k.m.mu.Lock()
+	k.m.kills[ref] = reason
+	k.m.mu.Unlock()
+	k.m.killed(ref, reason)
+}
+
 // Revoke implements Session.
 func (k *link) Revoke(attempts []Held) {
 	if gone(k) {

@@ -385,17 +385,6 @@ type link struct {
 // Gone implements Session.
 func (k *link) Gone() <-chan struct{} { return k.gone }
 
-// Kill implements Session.
-func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {
-	if gone(k) { // nothing arrives over a connection that has ended
-		return
-	}
-	k.m.mu.Lock()
-	k.m.kills[ref] = reason
-	k.m.mu.Unlock()
-	k.m.killed(ref, reason)
-}
-
 // Dispatch implements Session.
 func (k *link) Dispatch(_ uint64, items []Dispatch) {
 	if gone(k) {
