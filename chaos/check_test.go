@@ -76,9 +76,9 @@ func TestChecksSeeWhatHappensWithinAnEntry(t *testing.T) {
 	ended.Version = 5
 	c := newCheck(History{}, Limits{})
 	codes := []fsm.Code{fsm.CodeFinished, fsm.CodeDeadLetters}
-	c.step(7, codes, &fsm.Task{State: job.Running}, &dead)
-	c.step(7, codes, &dead, &again)
-	c.step(7, codes, &again, &ended)
+	c.step(7, codes, &fsm.Task{State: job.Running}, &dead, time.Time{})
+	c.step(7, codes, &dead, &again, time.Time{})
+	c.step(7, codes, &again, &ended, time.Time{})
 	w := &stepWatch{c}
 	w.see([]change{{index: 7, codes: codes, was: fsm.Task{State: job.Running}, is: ended}})
 	if id := dead.ID.String(); len(c.ends[id]) != 2 || !c.revived[id] || len(c.found) > 0 {

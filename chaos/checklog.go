@@ -155,15 +155,15 @@ func (c *check) replay(log []*raft.Log) {
 			c.broken("replaying the log: %v", err)
 			return
 		}
-		codes := codesOf(e.Data)
+		codes, wrote := codesOf(e.Data), c.wrote(e.Index)
 		for _, ev := range events { // an entry may change a task more than once
 			if ev.Task != nil {
-				c.step(e.Index, codes, told[ev.Task.Ref()], ev.Task)
+				c.step(e.Index, codes, told[ev.Task.Ref()], ev.Task, wrote)
 				told[ev.Task.Ref()] = ev.Task
 			}
 		}
 		v := state.View()
-		ch := change{index: e.Index, at: fsm.ReadInfo(v).Clock, wrote: c.wrote(e.Index), codes: codes, view: v}
+		ch := change{index: e.Index, at: fsm.ReadInfo(v).Clock, wrote: wrote, codes: codes, view: v}
 		changes := make([]change, 0, len(b.tasks))
 		for _, ref := range b.tasks {
 			var there bool
@@ -312,7 +312,7 @@ func (c *check) replayed(codes []fsm.Code, was, is *fsm.Task) {
 }
 
 // step judges one change of a task that apply tells of.
-func (c *check) step(index uint64, codes []fsm.Code, was, is *fsm.Task) {
+func (c *check) step(index uint64, codes []fsm.Code, was, is *fsm.Task, wrote time.Time) {
 	if was == nil {
 		was = &fsm.Task{}
 	}
@@ -325,7 +325,7 @@ func (c *check) step(index uint64, codes []fsm.Code, was, is *fsm.Task) {
 	case is.State == job.Success && was.State != job.Success && was.Token.IsZero() && !standsIn(is) && !c.forced[is.ID.String()]:
 		c.broken("entry %d makes task %s a success without a valid attempt", index, is.ID)
 	}
-	c.ended(was, is, c.wrote(index))
+	c.ended(was, is, wrote)
 }
 
 // standsIn tells whether a task is that of a step for which others ran: its items, or

@@ -127,22 +127,7 @@ func TestProcessesDieWithTheirParent(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			parent := exec.Command(os.Args[0])
 			parent.Env = append(os.Environ(), "PROCESS_TEST_PARENT="+mode)
-			out, err := parent.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := parent.Start(); err != nil {
-				t.Fatal(err)
-			}
-			buf := make([]byte, 20)
-			n, err := out.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
-			child, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
-			if err != nil {
-				t.Fatal(err)
-			}
+			child := startTold(t, parent)
 			if err := parent.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -278,22 +263,7 @@ func TestAPortIsGivenToOneProcessAlone(t *testing.T) {
 	other := exec.Command(os.Args[0])
 	other.Env = append(os.Environ(), "PROCESS_TEST_PARENT=draws")
 	other.Stderr = os.Stderr
-	out, err := other.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	buf := make([]byte, 20)
-	n, err := out.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := startTold(t, other)
 	if claim(port) {
 		t.Errorf("port %d was given to two", port)
 	}
@@ -302,4 +272,33 @@ func TestAPortIsGivenToOneProcessAlone(t *testing.T) {
 	}
 	_ = other.Wait()
 	eventually(t, "the port is free again", func() bool { return claim(port) })
+}
+
+// startTold starts a command and reads the number that it prints first.
+func startTold(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 20)
+	n, err := out.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
+func TestMetrics(t *testing.T) {
+	m, err := ParseMetrics(strings.NewReader("# HELP a b\na 1.5\nb{x=\"y\"} 2\nc 3e2\n"))
+	if err != nil || len(m) != 2 || m["a"] != 1.5 || m["c"] != 300 {
+		t.Errorf("%v, %v", m, err)
+	}
 }

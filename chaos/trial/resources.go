@@ -1,13 +1,8 @@
 package trial
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/axd-project/axd/chaos/process"
 )
@@ -29,6 +24,12 @@ const (
 	moreBytes, besideBytes           = 3, 128 << 20
 )
 
+const (
+	metricGoroutines = "go_goroutines"
+	metricFiles      = "process_open_fds"
+	metricBytes      = "process_resident_memory_bytes"
+)
+
 // holdings asks every server what it holds.
 func (st *stage) holdings(ctx context.Context) ([]Holding, error) {
 	ctx, cancel := context.WithTimeout(ctx, st.speed.scale(formTime))
@@ -45,50 +46,23 @@ func (st *stage) holdings(ctx context.Context) ([]Holding, error) {
 }
 
 func holdingOf(ctx context.Context, s *process.Server) (Holding, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/metrics", nil)
+	m, err := s.Metrics(ctx)
 	if err != nil {
 		return Holding{}, err
 	}
-	req.Close = true // this one is not to count
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return Holding{}, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	h, err := parseHolding(res.Body)
+	h, err := pickHolding(m)
 	h.Server = s.Name()
 	return h, err
 }
 
-// parseHolding reads metrics.
-func parseHolding(r io.Reader) (h Holding, err error) {
-	found := 0
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		name, text, _ := strings.Cut(lines.Text(), " ")
-		value, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			continue
+// pickHolding finds what a server holds among its metrics.
+func pickHolding(m map[string]float64) (Holding, error) {
+	for _, name := range []string{metricGoroutines, metricFiles, metricBytes} {
+		if _, ok := m[name]; !ok {
+			return Holding{}, fmt.Errorf("its metrics lack %s", name)
 		}
-		switch name {
-		case "go_goroutines":
-			h.Goroutines = int(value)
-		case "process_open_fds":
-			h.Files = int(value)
-		case "process_resident_memory_bytes":
-			h.Bytes = int64(value)
-		default:
-			continue
-		}
-		found++
 	}
-	if err := lines.Err(); err != nil {
-		return h, err
-	}
-	if found != 3 {
-		return h, fmt.Errorf("%d of its metrics are there, of 3", found)
-	}
-	return h, nil
+	return Holding{Goroutines: int(m[metricGoroutines]), Files: int(m[metricFiles]), Bytes: int64(m[metricBytes])}, nil
 }
 
 // judgeHoldings: what a server holds comes back to what it was.

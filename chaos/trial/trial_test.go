@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/axd-project/axd/chaos"
+	"github.com/axd-project/axd/chaos/process"
 	"github.com/axd-project/axd/fsm"
 	"github.com/axd-project/axd/job"
 )
@@ -279,11 +280,18 @@ func TestScenariosAreNamedOnce(t *testing.T) {
 
 func TestWhatServersHoldIsJudged(t *testing.T) {
 	metrics := "# TYPE go_goroutines gauge\ngo_goroutines 200\nprocess_open_fds 60\nprocess_resident_memory_bytes 1e+08\nother{a=\"b\"} 7\n"
-	before, err := parseHolding(strings.NewReader(metrics))
+	read := func(text string) (Holding, error) {
+		m, err := process.ParseMetrics(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pickHolding(m)
+	}
+	before, err := read(metrics)
 	if err != nil || before != (Holding{Goroutines: 200, Files: 60, Bytes: 100_000_000}) {
 		t.Fatalf("%+v, %v", before, err)
 	}
-	if _, err := parseHolding(strings.NewReader("go_goroutines 200\n")); err == nil {
+	if _, err := read("go_goroutines 200\n"); err == nil {
 		t.Error("a metric that is missing is not told")
 	}
 	for want, change := range map[string]func(h *Holding){

@@ -266,10 +266,3 @@ func TestFarTasksNeverComeDueMeanwhile(t *testing.T) {
 		}
 	}
 }
-
-func TestMetrics(t *testing.T) {
-	m, err := parseMetrics(strings.NewReader("# HELP a b\na 1.5\nb{x=\"y\"} 2\nc 3e2\n"))
-	if err != nil || len(m) != 2 || m["a"] != 1.5 || m["c"] != 300 {
-		t.Errorf("%v, %v", m, err)
-	}
-}
