@@ -230,7 +230,6 @@ func (a *apply) stopFan(h *heldRun, n uint32, s *heldStep) bool {
 	a.stopMaking(h, n, s, "")
 	f := s.Fan
 	if h.Act.Item >= f.Made {
-		h.Act.Item = 0
 		a.toVisit(h, n, s)
 		return false
 	}

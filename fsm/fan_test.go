@@ -205,6 +205,23 @@ func TestFanOutIsCancelled(t *testing.T) {
 	w.want(ref, job.RunCancelled, nil)
 }
 
+// Each step that fans out is stopped from its first item on, also behind another that
+// ended with its last.
+func TestCancelledRunStopsAllThatFansOut(t *testing.T) {
+	w := newWorld(t)
+	w.put("w", job.WorkflowSpec{Params: []job.Param{{Name: "list"}}, Steps: []job.Step{fanOf("f", 1), fanOf("g", 1), fanOf("h", 1)}})
+	ref := w.start("w")
+	for _, step := range []string{"f", "g", "h"} {
+		w.fan(ref, step, 3)
+	}
+	w.do(CancelRun{Ref: ref})
+	w.settle()
+	for _, step := range []string{"f", "g", "h"} {
+		w.wantItems(ref, step, "map[cancelled:3]")
+	}
+	w.want(ref, job.RunCancelled, nil)
+}
+
 // An item whose list changed, or can't be computed any more, ends the making.
 func TestFanOutBreaks(t *testing.T) {
 	w := newWorld(t)

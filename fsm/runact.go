@@ -23,6 +23,8 @@ func (a *apply) goOnAct(h *heldRun) bool {
 		done = n >= h.graph.first[h.StopTo]
 		if !done && a.stopStep(h, n) {
 			h.Act.At = n
+		} else {
+			h.Act.Item = 0 // of the next step, also where this one ended with its last item
 		}
 	default:
 		h.Act.At = n
