@@ -198,6 +198,15 @@ func (o ownEntries) covers(index, term uint64) bool {
 	return err == nil && !conflict
 }
 
+// compacted implements ownLog.
+func (o ownEntries) compacted() uint64 {
+	snapshot := o.snaps.latest().Index
+	if first, _ := o.index.bounds(); first > 0 {
+		return min(first-1, snapshot)
+	}
+	return snapshot
+}
+
 // FirstIndex returns the first index, 0 for an empty log.
 func (s *logStore) FirstIndex() (uint64, error) {
 	first, _ := s.index.bounds()

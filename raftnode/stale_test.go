@@ -38,11 +38,42 @@ func TestAnOldSnapshotIsNotInstalled(t *testing.T) {
 				c.t.Fatal(err)
 			}
 		}
+		for _, prev := range []uint64{0, l.snaps.latest().Index, l.snaps.latest().Index + 1} { // where the leader may go on
+			if resp := c.send(l, f, prev, 8); !resp.Success {
+				c.t.Errorf("entries behind %d, which its snapshot holds: %+v", prev, resp)
+			}
+		}
 		f.stop()
 		f.start()
 		more := c.mustSubmit("later", 5, 100)
 		c.until("the follower follows", func() bool { return f.has(append(ids, more...)) })
 	})
+}
+
+// send gives n entries behind prev of one server's log to another.
+func (c *cluster) send(from, to *member, prev uint64, n int) (resp raft.AppendEntriesResponse) {
+	c.t.Helper()
+	req := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(from.name), Addr: []byte(from.name)},
+		Term:      from.Term(), PrevLogEntry: prev, LeaderCommitIndex: from.Applied(),
+	}
+	get := func(index uint64) *raft.Log {
+		l := new(raft.Log)
+		if err := from.log.GetLog(index, l); err != nil {
+			c.t.Fatal(err)
+		}
+		return l
+	}
+	if prev > 0 {
+		req.PrevLogTerm = get(prev).Term
+	}
+	for i := range n {
+		req.Entries = append(req.Entries, get(prev+1+uint64(i)))
+	}
+	if err := from.transport.AppendEntries(raft.ServerID(to.name), raft.ServerAddress(to.name), req, &resp); err != nil {
+		c.t.Fatal(fmt.Errorf("send entries: %w", err))
+	}
+	return resp
 }
 
 // install sends the newest snapshot of one server to another.

@@ -40,6 +40,8 @@ var (
 //   - It follows how far each peer's log reaches, which raft doesn't tell.
 //   - A snapshot makes a follower of a candidate, as entries do.
 //   - A snapshot of what this server has in its log is not installed, see covers.
+//   - Of what a snapshot holds, nothing is refused because the log has it no more.
+//   - No more is taken for committed than the request shows to be in the log.
 //   - What a peer has taken counts once this server has it on its own disk too;
 //     see appender.
 //
@@ -84,6 +86,8 @@ type ownLog interface {
 	durable(index uint64) error
 	// covers tells whether it holds all up to an entry, in a snapshot or behind it.
 	covers(index, term uint64) bool
+	// compacted is up to where it holds entries in its snapshot alone.
+	compacted() uint64
 }
 
 // newTransport starts a transport. resolve finds a server's address; member
@@ -208,6 +212,7 @@ func (t *transport) check(rpc raft.RPC) error {
 				return fmt.Errorf("received %w", err)
 			}
 		}
+		t.trim(cmd)
 	case *raft.RequestPreVoteRequest:
 		if !t.member(string(cmd.ID)) {
 			return errNotMember // raft refuses it too, but doesn't say why
@@ -218,6 +223,24 @@ func (t *transport) check(rpc raft.RPC) error {
 		}
 	}
 	return nil
+}
+
+// trim takes from a request what raft would misjudge.
+//
+// It would commit up to the leader's commit index or its own last entry, also what
+// comes behind the entries of the request, and there may be others than the leader's
+// where a disk kept them from being replaced.
+//
+// And it would refuse entries that a compaction has taken from its log. A leader that
+// went back behind its own log sends the newest snapshot that it has, which may be
+// older than the follower's own, and goes on from there, again and again. What the
+// snapshot holds was committed: there is nothing to compare.
+func (t *transport) trim(a *raft.AppendEntriesRequest) {
+	a.LeaderCommitIndex = min(a.LeaderCommitIndex, a.PrevLogEntry+uint64(len(a.Entries)))
+	if mine := t.log.compacted(); a.PrevLogEntry <= mine {
+		a.Entries = a.Entries[min(mine-a.PrevLogEntry, uint64(len(a.Entries))):]
+		a.PrevLogEntry, a.PrevLogTerm = 0, 0
+	}
 }
 
 // AppendEntries replicates, and notes what the peer has.

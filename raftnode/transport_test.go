@@ -72,6 +72,8 @@ func (onDisk) durable(uint64) error { return nil }
 
 func (onDisk) covers(uint64, uint64) bool { return false }
 
+func (onDisk) compacted() uint64 { return 0 }
+
 func closeBoth(t *testing.T, a, b *transport) {
 	t.Helper()
 	if err := errors.Join(a.Close(), b.Close()); err != nil {
@@ -87,6 +89,26 @@ func TestTransportKeepsWhatRaftAsksFor(t *testing.T) {
 	if _, ok := tr.(raft.WithClose); !ok {
 		t.Error("raft would not close the transport")
 	}
+}
+
+// What a follower's log has behind the entries of a request may be of another leader.
+func TestNoMoreIsCommittedThanWasCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		go func() {
+			rpc := <-b.Consumer()
+			if got := rpc.Command.(*raft.AppendEntriesRequest).LeaderCommitIndex; got != 5 {
+				t.Errorf("raft would commit up to entry %d, want 5", got)
+			}
+			rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: true}, nil)
+		}()
+		var resp raft.AppendEntriesResponse
+		req := &raft.AppendEntriesRequest{Term: 1, PrevLogEntry: 5, PrevLogTerm: 1, LeaderCommitIndex: 9}
+		if err := a.AppendEntries("b", "b", req, &resp); err != nil || !resp.Success {
+			t.Errorf("response %+v, error %v", resp, err)
+		}
+		closeBoth(t, a, b)
+	})
 }
 
 // A heartbeat must reach the main loop although raft has set a handler for it.
