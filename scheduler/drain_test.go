@@ -67,16 +67,34 @@ func TestAResumedWorkerKeepsWhatItRuns(t *testing.T) {
 	})
 }
 
+// drop ends an attempt: whether it was held, and had started.
+func (m *model) drop(ref fsm.AttemptRef) (held, started bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, held = m.held[ref]
+	delete(m.held, ref)
+	m.past[ref] = m.past[ref] || held
+	m.c.ended(m, attemptOf(ref))
+	t := m.armed[ref]
+	if t != nil {
+		t.Stop()
+		delete(m.armed, ref)
+	}
+	return held, t == nil
+}
+
 // drain ends what runs and gives it back.
 func (m *model) drain(ref fsm.AttemptRef) {
-	m.mu.Lock()
-	_, held := m.held[ref]
-	delete(m.held, ref)
-	m.past[ref] = true
-	m.c.ended(m, attemptOf(ref))
-	m.mu.Unlock()
-	if held {
+	if held, _ := m.drop(ref); held {
 		m.giveBack(ref, "the worker drains")
+	}
+}
+
+// cancel ends an attempt, and says so as late as a commit takes.
+func (m *model) cancel(ref fsm.AttemptRef) {
+	if held, started := m.drop(ref); held {
+		time.Sleep(commitDelay)
+		m.tell(ref, job.OutcomeCancelled, started)
 	}
 }
 
@@ -84,7 +102,7 @@ func (m *model) drain(ref fsm.AttemptRef) {
 func (m *model) killed(ref fsm.AttemptRef, reason KillReason) {
 	switch reason {
 	case KillCancelled:
-		go m.finish(ref, job.OutcomeCancelled)
+		go m.cancel(ref)
 	case KillDrained:
 		go m.drain(ref)
 	case KillStale:

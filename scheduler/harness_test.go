@@ -468,26 +468,21 @@ func (m *model) giveBack(ref fsm.AttemptRef, reason string) {
 }
 
 func (m *model) finish(ref fsm.AttemptRef, outcome job.Outcome) {
-	m.mu.Lock()
-	_, held := m.held[ref]
-	delete(m.held, ref)
-	m.c.ended(m, attemptOf(ref))
-	m.past[ref] = m.past[ref] || held
-	started := m.armed[ref] == nil
-	if t := m.armed[ref]; t != nil {
-		t.Stop()
-		delete(m.armed, ref)
+	if held, started := m.drop(ref); held {
+		m.tell(ref, outcome, started)
 	}
-	m.mu.Unlock()
-	if held && !started {
-		m.c.apply(fsm.Finished{AttemptRef: ref, Result: fsm.AttemptResult{Outcome: outcome}})
-	} else if held {
-		now := time.Now().UnixMilli()
-		res := fsm.AttemptResult{Outcome: outcome, Started: now, Ended: now}
+}
+
+// tell reports how an attempt ended.
+func (m *model) tell(ref fsm.AttemptRef, outcome job.Outcome, started bool) {
+	res := fsm.AttemptResult{Outcome: outcome}
+	if started {
+		res.Started = time.Now().UnixMilli()
+		res.Ended = res.Started
 		if m.returns != nil {
 			t := m.c.task(ref.Ref)
 			res.Output = []byte(m.returns(&t))
 		}
-		m.c.apply(fsm.Finished{AttemptRef: ref, Result: res})
 	}
+	m.c.apply(fsm.Finished{AttemptRef: ref, Result: res})
 }
