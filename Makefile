@@ -6,9 +6,12 @@
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-STATIC  := CGO_ENABLED=0 go build -trimpath
+# All but the race detector's is compiled in one way, the binaries': so each package is once.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath $(GOFLAGS)
+RACE    := CGO_ENABLED=1 go test -race -vet=off
 PKG     ?= ./...
-PATIENCE := 20m # for the tests of one package, which may share the machine
+PATIENCE := 10m # for the tests of one package, which may share the machine
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -39,22 +42,22 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/axd, static and stamped with the version
-	$(STATIC) -ldflags '$(LDFLAGS)' -o bin/axd ./cmd/axd
+	go build -ldflags '$(LDFLAGS)' -o bin/axd ./cmd/axd
 
 .PHONY: chaos-build
 chaos-build: ## build bin/axd-chaos, whose clocks a test can turn
-	$(STATIC) -tags chaos -ldflags '$(LDFLAGS)' -o bin/axd-chaos ./cmd/axd
+	go build -tags chaos -ldflags '$(LDFLAGS)' -o bin/axd-chaos ./cmd/axd
 
 .PHONY: install
 install: ## install axd into Go's bin directory
-	CGO_ENABLED=0 go install -trimpath -ldflags '$(LDFLAGS)' ./cmd/axd
+	go install -ldflags '$(LDFLAGS)' ./cmd/axd
 
 .PHONY: test
 test: build vet ## build, vet, and run all tests with the race detector (PKG=./fsm for one package)
-	go test -race -timeout $(PATIENCE) $(PKG)
-	go test -race -tags chaos ./internal/chaosclock
+	$(RACE) -p 3 -timeout $(PATIENCE) $(PKG)
+	$(RACE) -tags chaos ./internal/chaosclock
 ifeq ($(PKG),./...)
-	go test ./fsm
+	go test ./fsm ./scheduler
 	$(MAKE) sim chaos-short AXD_SIM_HOURS=$(or $(AXD_SIM_HOURS),8)
 endif
 
@@ -102,7 +105,7 @@ lint: $(GOLANGCI) ## run golangci-lint; the first time builds it, some minutes
 	$(GOLANGCI) run $(PKG)
 
 $(GOLANGCI):
-	GOBIN='$(CURDIR)/$(dir $(GOLANGCI))' GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	GOBIN='$(CURDIR)/$(dir $(GOLANGCI))' GOFLAGS=-trimpath go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 .PHONY: fmt
 fmt: ## format all Go files
@@ -117,7 +120,7 @@ fmt-check:
 cross: ## build for the other processors that we ship
 	set -e; for arch in $(CROSS); do \
 		echo "linux/$$arch"; \
-		GOOS=linux GOARCH=$$arch $(STATIC) ./...; \
+		GOOS=linux GOARCH=$$arch go build ./...; \
 	done
 
 .PHONY: fuzz
@@ -141,7 +144,7 @@ bench-baseline: ## benchmark the parts and make that the baseline; on an otherwi
 	mv $(BASELINE).new $(BASELINE)
 
 $(BENCHSTAT):
-	GOBIN='$(CURDIR)/$(dir $(BENCHSTAT))' GOFLAGS= go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
+	GOBIN='$(CURDIR)/$(dir $(BENCHSTAT))' GOFLAGS=-trimpath go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
 
 .PHONY: golden
 golden: ## rewrite what the tests compare with, from what the code does now; read the difference

@@ -185,6 +185,7 @@ func TestK2_04_Overlaps(t *testing.T) {
 }
 
 func TestK2_05_EditingRunsNothing(t *testing.T) {
+	lastsDays(t)
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		w := c.worker("w1", 10, time.Millisecond)
@@ -296,6 +297,7 @@ func TestK3_02_ManyElections(t *testing.T) {
 }
 
 func TestK3_04_NothingRunsTwice(t *testing.T) {
+	lastsDays(t)
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64 // ms that the leader's clock is behind
 		c := newCluster(t, func(cfg *Config) {

@@ -20,7 +20,7 @@ import (
 // of the task may run; see model.start.
 // AXD_SEEDS sets the number of seeds.
 func TestChaos(t *testing.T) {
-	seeds := 40
+	seeds := chaosSeeds
 	if s := os.Getenv("AXD_SEEDS"); s != "" {
 		seeds, _ = strconv.Atoi(s)
 	}

@@ -1,6 +1,18 @@
 package scheduler
 
-import "github.com/axd-project/axd/fsm"
+import (
+	"testing"
+
+	"github.com/axd-project/axd/fsm"
+)
+
+// lastsDays leaves a test to the run without the race detector.
+func lastsDays(t *testing.T) {
+	t.Helper()
+	if !wholeDays {
+		t.Skip("virtual days are lived through without the race detector")
+	}
+}
 
 // Kill implements Session.
 func (k *link) Kill(ref fsm.AttemptRef, _ uint32, reason KillReason) {

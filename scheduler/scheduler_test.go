@@ -10,6 +10,7 @@ import (
 )
 
 func TestTasksStartOnTimeAndNotBefore(t *testing.T) {
+	lastsDays(t)
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		w := c.worker("w1", 1000, time.Millisecond)
