@@ -214,7 +214,7 @@ func TestNothingIsConfirmedFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)
 		s, h := aheadLog(t)
-		b.log = ownEntries{s, nil}
+		b.log = ownEntries{s, new(snapshots)}
 		release := h.hold()
 		made := entries(1, 1, 1, 10)
 		if err := s.StoreLogs(made); err != nil {
