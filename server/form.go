@@ -283,10 +283,20 @@ func (s *Server) admit(ctx context.Context, m rpc.Join) error {
 		}
 		s.log.Warn("a known server came back without its data; adding it anew", "server", m.Name)
 		if err := s.node.RemoveServer(ctx, m.Name, false); err != nil {
-			return err
+			return whileOthersAreSilent(err)
 		}
 	}
 	return s.node.AddServer(ctx, raftnode.Server{Name: m.Name, Address: m.Address})
+}
+
+// whileOthersAreSilent has a newcomer try again whose earlier self can't be removed yet.
+// The leader has just heard from a majority, which would be one without that self too:
+// whoever did not answer was silent for a moment.
+func whileOthersAreSilent(err error) error {
+	if e := job.AsError(err); errors.Is(err, job.ErrConflict) {
+		return job.Errorf(job.CodeOverloaded, "the server of this name that was a member "+e.Rule+"; try again")
+	}
+	return err
 }
 
 // provenDead returns nil unless the member of a name still lives: this server
