@@ -108,7 +108,7 @@ func (s Soak) prefill(ctx context.Context, e *env, p *phase) (begin time.Time, t
 	_, err = p.flood(ctx, aheadBatch, aheadCallers, func(n int) client.SubmitRequest {
 		// Of two draws the earlier: the density falls evenly to nothing.
 		in := time.Duration(min(rand.Int64N(int64(s.Spread)), rand.Int64N(int64(s.Spread))))
-		return at(p.request(n), begin.Add(in))
+		return at(s.request(p, n), begin.Add(in))
 	})
 	if err == nil {
 		err = pause(ctx, time.Until(begin))
@@ -129,11 +129,19 @@ func (s Soak) keepUp(ctx context.Context, e *env, p *phase, first int) (total in
 	_, err = pace(ctx, ctx, calls, s.Rate/soakBatch, func(ctx context.Context, n int, _ time.Time) error {
 		e.bar("calls", n, calls)
 		_, err := submit(ctx, clients[n%len(clients)], first+n*soakBatch, soakBatch, func(n int) client.SubmitRequest {
-			return after(p.request(n), time.Duration(rand.Int64N(int64(s.Spread))).Truncate(time.Millisecond))
+			return after(s.request(p, n), time.Duration(rand.Int64N(int64(s.Spread))).Truncate(time.Millisecond))
 		})
 		return err
 	})
 	return first + calls*soakBatch, err
+}
+
+// request is a task whose key is kept no longer than the task: a day's keys, as by
+// default, would not level off.
+func (s Soak) request(p *phase, n int) client.SubmitRequest {
+	r := p.request(n)
+	r.IdempotencyWindow = new(job.Duration(s.Retention))
+	return r
 }
 
 func (s Soak) judge(r *Result) {
