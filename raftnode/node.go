@@ -55,7 +55,7 @@ type Config struct {
 	Fatal func(code int, err error)
 
 	ElectionTimeout time.Duration // default 1s; heartbeat time-out equals it
-	SnapshotBytes   int64         // of log between snapshots; default 32 MiB
+	SnapshotBytes   int64         // of log between snapshots; default 16 MiB
 	TrailingBytes   int64         // of log kept behind a snapshot; default 8 MiB
 	StallLimit      time.Duration // a store call longer than this ends the process; default 5s
 }
@@ -147,7 +147,7 @@ func (c Config) complete() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, time.Second)
-	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 32<<20)
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 16<<20)
 	c.TrailingBytes = cmp.Or(c.TrailingBytes, 8<<20)
 	c.StallLimit = cmp.Or(c.StallLimit, 5*time.Second)
 	return c, nil

@@ -14,7 +14,7 @@ const (
 	DefaultLeaseTTL        = 10 * time.Second
 	DefaultRetention       = 7 * 24 * time.Hour
 	DefaultMaxClockSkew    = 500 * time.Millisecond
-	DefaultSnapshotBytes   = 32 << 20
+	DefaultSnapshotBytes   = 16 << 20
 )
 
 // The bounds of the settings.

@@ -22,7 +22,7 @@ const (
 	// more freely than small servers have it.
 	stillMemory    = 140 << 20
 	garbageFactor  = 4
-	minGarbage     = 24 << 20
+	minGarbage     = 16 << 20
 	memoryInterval = time.Second
 )
 
