@@ -24,7 +24,7 @@ func Check(h History, limits Limits) []string {
 	for _, step := range []func(){
 		c.logs, c.enough, c.answers, c.acknowledged, c.terminal, c.results, c.tokens, c.overlaps, c.starts, c.keys, c.cancels,
 		c.reschedules, c.states, c.retries, c.timeouts, c.guarded, c.sweep, c.callbacks, c.prompt, c.late, c.deadLetters, c.ledgers, c.events, c.graphs,
-		c.registers,
+		c.broadcasts, c.registers,
 	} {
 		step()
 	}
@@ -33,10 +33,11 @@ func Check(h History, limits Limits) []string {
 
 type check struct {
 	History
-	limits Limits
-	tasks  map[string][]Call    // acknowledged calls by task
-	runs   map[string][]Attempt // in the order of their starts
-	found  []string
+	limits  Limits
+	tasks   map[string][]Call    // acknowledged calls by task
+	runs    map[string][]Attempt // in the order of their starts
+	ofParts map[string][]Attempt // of the parts of broadcasts, by broadcast
+	found   []string
 
 	// What the log shows; see replay.
 	ends    map[string][]end // of each task, in order
@@ -54,7 +55,7 @@ type end struct {
 
 func newCheck(h History, limits Limits) *check {
 	c := &check{
-		History: h, limits: limits, tasks: map[string][]Call{}, runs: map[string][]Attempt{},
+		History: h, limits: limits, tasks: map[string][]Call{}, runs: map[string][]Attempt{}, ofParts: map[string][]Attempt{},
 		ends: map[string][]end{}, revived: map[string]bool{}, touched: map[string]bool{}, forced: map[string]bool{},
 	}
 	for _, call := range h.Calls {
@@ -64,6 +65,9 @@ func newCheck(h History, limits Limits) *check {
 	}
 	for _, a := range h.Attempts {
 		c.runs[a.Task] = append(c.runs[a.Task], a)
+		if whole := c.whole(a.Task); whole != a.Task {
+			c.ofParts[whole] = append(c.ofParts[whole], a)
+		}
 	}
 	c.byHand()
 	return c
@@ -269,8 +273,9 @@ func (c *check) starts() {
 		if early := a.Due.Sub(a.Start); early > c.limits.Skew {
 			c.broken("task %s: %s started %v before it was due", a.Task, a, early)
 		}
-		call, known := asked[a.Task]
-		moved := c.movedByHand(a.Task)
+		whole := c.whole(a.Task)
+		call, known := asked[whole]
+		moved := c.movedByHand(whole)
 		if !known || moved || a.Number > 1 || call.Key != "" && c.lostSubmit(call.Key) {
 			continue
 		}
@@ -323,8 +328,9 @@ func (c *check) cancels() {
 			if call.Verb != Cancel || call.State != job.Cancelled.String() {
 				continue
 			}
-			for _, a := range c.runs[id] {
-				if a.Start.After(call.Ended) {
+			for _, a := range c.work(id) {
+				again := c.revived[id] && a.Due.After(call.Ended.Add(-c.limits.Skew)) // a part of a broadcast that was replayed
+				if a.Start.After(call.Ended) && !again {
 					c.broken("task %s: %s started after it was cancelled at %s", id, a, clock(call.Ended))
 				}
 			}
@@ -344,7 +350,7 @@ func (c *check) reschedules() {
 		if call.State != "scheduled" && call.State != "retrying" {
 			continue
 		}
-		for _, a := range c.runs[id] {
+		for _, a := range c.work(id) {
 			if a.Start.After(call.Ended) && call.Due.Sub(a.Start) > c.limits.Skew {
 				c.broken("task %s: %s started although it was moved to %s", id, a, clock(call.Due))
 			}

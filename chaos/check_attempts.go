@@ -155,16 +155,24 @@ func (c *check) deadLetters() {
 	}
 	for id, t := range tasks {
 		failed := t.State == job.Failed || t.State == job.TimedOut
+		_, part := t.Parent() // of a broadcast, which is one itself
+		stands := standsIn(&t) && !t.IsBroadcast()
+		want := c.failures(id)
+		if part {
+			want = 0
+		}
 		switch {
+		case t.Dead && part:
+			c.broken("task %s is a part of a broadcast and a dead letter", id)
 		case t.Dead && !failed:
 			c.broken("task %s is %s and a dead letter", id, t.State)
 		case t.Dead && t.Job == hastyJob:
 			c.broken("task %s is a dead letter, which its job does not want", id)
-		case failed && !t.Dead && t.Job != hastyJob && !discarded[id] && !standsIn(&t):
+		case failed && !t.Dead && t.Job != hastyJob && !discarded[id] && !stands && !part:
 			c.broken("task %s of job %s has failed for good, is no dead letter and was not discarded", id, t.Job)
 		}
-		if want := c.failures(id); t.Job == doomedJob && len(c.ends) > 0 && !standsIn(&t) && amends[id] != want {
-			c.broken("task %s has failed for good %d times and has %d compensations", id, want, amends[id])
+		if t.Job == doomedJob && len(c.ends) > 0 && !stands && amends[id] != want {
+			c.broken("task %s has %d compensations: by its failures for good it has %d", id, amends[id], want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestChecksFindBrokenPoliciesOfAttempts(t *testing.T) {
 		},
 		"is no dead letter":     func(h *History, id string) { task(h, id, func(t *fsm.Task) { t.State = job.Failed }) },
 		"and has not run again": func(h *History, id string) { h.Calls = append(h.Calls, Call{Verb: Replay, Task: id, Object: "done"}) },
-		"and has 0 compensations": func(h *History, id string) {
+		"has 0 compensations": func(h *History, id string) {
 			task(h, id, func(t *fsm.Task) { t.Job, t.State, t.Dead = doomedJob, job.Failed, true })
 		},
 	} {

@@ -30,10 +30,13 @@ func (c *check) enough() {
 	happened := map[string]int{}
 	for _, t := range c.dump().Tasks {
 		happened[t.State.String()]++
+		if t.IsBroadcast() && t.Schedule == "" {
+			happened["broadcast"]++
+		}
 	}
-	for _, state := range []string{"success", "failed", "cancelled"} {
-		if want := int(minutes); happened[state] < want {
-			c.broken("%d tasks ended as %s within %v, a run needs %d", happened[state], state, c.Plan.Length.Round(time.Second), want)
+	for what, each := range map[string]float64{"success": 1, "failed": 1, "cancelled": 1, "broadcast": 0.5} {
+		if want := int(each * minutes); happened[what] < want {
+			c.broken("%d tasks ended as %s within %v, a run needs %d", happened[what], what, c.Plan.Length.Round(time.Second), want)
 		}
 	}
 }

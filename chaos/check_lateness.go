@@ -62,11 +62,12 @@ func (c *check) late() {
 		if c.skewed(a.Start) {
 			limit += c.limits.Skew
 		}
-		if !a.mayBeJudged() || !c.calm(a.Due, a.Due.Add(limit)) {
+		due := c.due(&a)
+		if !a.mayBeJudged() || !c.calm(due, due.Add(limit)) {
 			continue
 		}
 		judged++
-		if by := a.Start.Sub(a.Due); by > limit && c.room(a.Due, a.Due.Add(limit)) {
+		if by := a.Start.Sub(due); by > limit && c.room(&a, due, due.Add(limit)) {
 			late = append(late, by)
 		}
 	}
@@ -75,15 +76,28 @@ func (c *check) late() {
 	}
 }
 
-// room tells whether slots were free all the while between two moments.
-func (c *check) room(from, until time.Time) bool {
-	took, slots := 0, c.Plan.Workers*workerSlots
+// due is when an attempt was to start: with a part of a broadcast, that was to begin.
+func (c *check) due(a *Attempt) time.Time {
+	if whole := c.whole(a.Task); whole != a.Task && !c.revived[whole] {
+		return time.UnixMilli(c.dump().Tasks[whole].Due)
+	}
+	return a.Due
+}
+
+// room tells whether slots were free for an attempt all the while between two moments:
+// anywhere, or at the worker that its broadcast has it run at.
+func (c *check) room(of *Attempt, from, until time.Time) bool {
+	bound := c.whole(of.Task) != of.Task
+	took, most := 0, c.Plan.Workers*workerSlots-freeSlots
+	if bound {
+		most = workerSlots - freeSlots/2
+	}
 	for _, a := range c.Attempts {
-		if a.Start.Before(until) && (a.End.IsZero() || a.End.After(from)) {
+		if a.Start.Before(until) && (a.End.IsZero() || a.End.After(from)) && (!bound || a.Worker == of.Worker) {
 			took++
 		}
 	}
-	return took <= slots-freeSlots
+	return took <= most
 }
 
 // mayBeJudged tells whether nothing but its time and a free slot lets an attempt start.

@@ -207,7 +207,7 @@ func (c *check) replay(log []*raft.Log) {
 func (c *check) watchers() []watcher {
 	all := []watcher{&stepWatch{c}}
 	if c.Plan.Length > 0 {
-		all = append(all, newLimitWatch(c), newGraphWatch(c), newBreakerWatch(c), newFireWatch(c))
+		all = append(all, newLimitWatch(c), newGraphWatch(c), newBreakerWatch(c), newFireWatch(c), newPartWatch(c))
 	}
 	return all
 }
@@ -300,7 +300,9 @@ func (c *check) replayed(codes []fsm.Code, was, is *fsm.Task) {
 	if !is.Run.IsZero() {
 		run = is.Run.String()
 	}
+	whole, part := is.Parent()
 	switch {
+	case part && c.revived[whole.ID.String()]:
 	case slices.Contains(codes, fsm.CodeDeadLetters), slices.Contains(codes, fsm.CodeContinueDead):
 		if len(c.Dumps) > 0 {
 			c.touch(run)
@@ -328,6 +330,6 @@ func (c *check) step(index uint64, codes []fsm.Code, was, is *fsm.Task, wrote ti
 	c.ended(was, is, wrote)
 }
 
-// standsIn tells whether a task is that of a step for which others ran: its items, or
-// its run.
-func standsIn(t *fsm.Task) bool { return !t.Run.IsZero() && t.Attempt == 0 }
+// standsIn tells whether others ran for a task: the items of a step or its run, or the
+// parts of a broadcast.
+func standsIn(t *fsm.Task) bool { return !t.Run.IsZero() && t.Attempt == 0 || t.IsBroadcast() }

@@ -21,6 +21,7 @@ const (
 	tellingJob = "telling" // has a job run with its result
 	heardJob   = "heard"   // is that
 	eagerJob   = "eager"   // is idempotent: it doesn't wait for leases
+	everyJob   = "every"   // runs at every worker
 )
 
 // What holds of them.
@@ -69,6 +70,7 @@ func jobs() map[string]job.Spec {
 		tellingJob: {CallbackJob: heardJob},
 		heardJob:   {},
 		eagerJob:   {Idempotent: new(true)},
+		everyJob:   {Route: &job.Route{Strategy: job.Broadcast}},
 	}
 	out := map[string]job.Spec{}
 	for name, p := range all {

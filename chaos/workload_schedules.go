@@ -143,6 +143,7 @@ func taskTables(until time.Time, once time.Duration) []timetable {
 		{name: "heard", spec: job.ScheduleSpec{
 			Event: &job.OnEvent{Name: eventName}, Overlap: job.OverlapQueueAll, QueueCap: job.MaxQueueCap, Payload: job.JSON(`{"run_ms": 100}`),
 		}},
+		{name: "every", spec: job.ScheduleSpec{Job: everyJob, Every: job.Duration(23 * time.Second), Overlap: job.OverlapCancelOther, Payload: job.JSON(`{"run_ms": 9000}`)}},
 		{name: "both", spec: job.ScheduleSpec{
 			Event: &job.OnEvent{Name: eventName}, Every: job.Duration(13 * time.Second), Overlap: job.OverlapAllow, Misfire: job.MisfireAll,
 		}},

@@ -55,11 +55,20 @@ func (c *caller) request(op int) client.SubmitRequest {
 	if c.rng.IntN(2) == 0 {
 		r.Priority = job.Priorities[c.rng.IntN(len(job.Priorities))]
 	}
+	if c.rng.IntN(20) == 0 {
+		r.Route = &job.Route{Strategy: job.Broadcast}
+		if c.rng.IntN(3) == 0 {
+			r.Route.Require = []string{otherThan(c.c.Workers[c.rng.IntN(len(c.c.Workers))].Name)}
+		}
+	}
 	if c.rng.IntN(5) == 0 && r.Job != tellingJob {
 		r.CallbackURL = []string{sinkURL, steadyURL}[c.rng.IntN(2)]
 	}
 	return r
 }
+
+// otherThan is what a route requires to leave a worker out.
+func otherThan(worker string) string { return workerLabel + " != " + worker }
 
 // submit asks for a task: half of them under a key, and some of these by several
 // callers at once or once more with another body.
@@ -187,22 +196,26 @@ func (c *caller) reschedule(id string) {
 	})
 }
 
-// look reads a task of any caller.
+// look reads a task of any caller, and may cancel a part of it.
 func (c *caller) look() {
 	id := c.latest(&c.load.tasks, c.rng, 60)
-	c.do(Look, id, func(ctx context.Context) (client.Task, error) { return c.clients[c.i].Task(ctx, id) })
+	t := c.do(Look, id, func(ctx context.Context) (client.Task, error) { return c.clients[c.i].Task(ctx, id) })
+	if n := len(t.Parts); n > 0 && c.rng.IntN(2) == 0 {
+		c.cancel(t.Parts[c.rng.IntN(n)].ID)
+	}
 }
 
-func (c *caller) do(verb Verb, id string, ask func(context.Context) (client.Task, error)) {
+func (c *caller) do(verb Verb, id string, ask func(context.Context) (client.Task, error)) client.Task {
 	if id == "" {
 		c.submit()
-		return
+		return client.Task{}
 	}
 	call := Call{Verb: verb, Task: id, Begun: time.Now()}
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	t, err := ask(ctx)
 	c.record(call, t, err)
+	return t
 }
 
 // record completes a call with its answer.
