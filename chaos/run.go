@@ -102,6 +102,7 @@ func (c *Cluster) live(p Plan, r *Report) error {
 	}
 	c.Ledger.troubled("", c.began)
 	c.trouble(l, p, r)
+	l.sink.set(healing) // its usual refusals, several in a row, make pauses longer than what is waited
 	healed := time.Now()
 	err = errors.Join(l.resumeAll(c.ctx), l.probe(), c.settle(), c.agree())
 	r.Settled = time.Since(healed)
