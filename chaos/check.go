@@ -261,6 +261,11 @@ func (a Attempt) String() string {
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
+// standstill is for how long the cluster's clock may have stood when a delay began to
+// count: where the new leader's wall clock is wrong, and of the others only one answers
+// that has just been started, nobody knows how long nobody led.
+const standstill = 5 * time.Second
+
 // starts: nothing starts before it is due, by true time.
 func (c *check) starts() {
 	asked := map[string]Call{} // the earliest submit that led to a task
@@ -279,7 +284,11 @@ func (c *check) starts() {
 		if !known || moved || a.Number > 1 || call.Key != "" && c.lostSubmit(call.Key) {
 			continue
 		}
-		if early := call.Begun.Add(call.Delay).Sub(a.Start); early > 2*c.limits.Skew {
+		allowed := 2 * c.limits.Skew
+		if c.skewed(call.Begun) {
+			allowed += standstill
+		}
+		if early := call.Begun.Add(call.Delay).Sub(a.Start); early > allowed {
 			c.broken("task %s: %s started %v before its delay of %v had passed", a.Task, a, early, call.Delay)
 		}
 	}

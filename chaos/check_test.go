@@ -228,3 +228,29 @@ func TestHeldProcessMayOverlap(t *testing.T) {
 		t.Error(found)
 	}
 }
+
+// A delay is short by as long as the cluster's clock stood, which it does for some
+// seconds where clocks are wrong, and else never.
+func TestADelayIsShortOnlyWhereClocksAreWrong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		early    time.Duration
+		troubles []Trouble
+		found    bool
+	}{
+		"clocks right":           {2 * time.Second, nil, true},
+		"a clock wrong":          {2 * time.Second, []Trouble{{Kind: ClockJump, From: at(-1), Until: at(900)}}, false},
+		"a clock wrong, by more": {10 * time.Second, []Trouble{{Kind: ClockJump, From: at(-1), Until: at(900)}}, true},
+	} {
+		h, _ := one()
+		h.Troubles = tt.troubles
+		for i := range h.Calls {
+			if h.Calls[i].Verb == Submit {
+				h.Calls[i].Delay = h.Attempts[0].Start.Sub(h.Calls[i].Begun) + tt.early
+			}
+		}
+		c := newCheck(h, Limits{Skew: 100 * time.Millisecond})
+		if c.starts(); len(c.found) > 0 != tt.found {
+			t.Errorf("%s: found %q", name, c.found)
+		}
+	}
+}
