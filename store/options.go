@@ -30,7 +30,7 @@ type Options struct {
 	// rows live there; up to memTables of them are held, so it also bounds how
 	// much is replayed from the log after a crash.
 	MemTableBytes int64
-	// CacheBytes is the size of the cache of uncompressed blocks, 48 MiB by
+	// CacheBytes is the size of the cache of uncompressed blocks, 56 MiB by
 	// default, and what memtables leave of their share: the tables' filters take 5
 	// bytes a waiting task, and a Get of an absent key is cheap only while they fit;
 	// 10 million tasks need 50 MB. Rows can be read again from the page cache.
@@ -42,7 +42,7 @@ type Options struct {
 
 const (
 	defaultMemTableBytes = 16 << 20
-	defaultCacheBytes    = 48 << 20
+	defaultCacheBytes    = 56 << 20
 
 	// memTables counts the one that takes writes, one being flushed, and one
 	// waiting, so that a slow card's flush of a second doesn't stop apply.
