@@ -11,6 +11,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath $(GOFLAGS)
 RACE    := CGO_ENABLED=1 go test -race -vet=off
 PKG     ?= ./...
+ATONCE   := 3 # packages tested: one of them, cmd/axd, mostly waits for its processes
 PATIENCE := 10m # for the tests of one package, which may share the machine
 
 GOLANGCI_VERSION := v2.15.0
@@ -54,7 +55,7 @@ install: ## install axd into Go's bin directory
 
 .PHONY: test
 test: build vet ## build, vet, and run all tests with the race detector (PKG=./fsm for one package)
-	$(RACE) -p 3 -timeout $(PATIENCE) $(PKG)
+	$(RACE) -p $(ATONCE) -timeout $(PATIENCE) $(PKG)
 	$(RACE) -tags chaos ./internal/chaosclock
 ifeq ($(PKG),./...)
 	go test ./fsm ./scheduler

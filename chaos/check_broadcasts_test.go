@@ -84,6 +84,9 @@ func TestChecksFindBrokenBroadcasts(t *testing.T) {
 	ends := func(w1, w2 job.State) map[string]job.State { return map[string]job.State{"w1": w1, "w2": w2} }
 	asked := func(t *fsm.Task) { t.CancelRequested = true }
 	both := func(s *story) [][]change { return [][]change{s.decided(1, "w1", "w2")} }
+	replayed := func(s *story) [][]change { // after it has failed at w1
+		return append(both(s), s.together(job.Failed, ends(job.Failed, job.Success)), []change{s.becomes("", job.Pending)})
+	}
 	for name, tt := range map[string]struct {
 		tell func(s *story) [][]change
 		want string
@@ -147,22 +150,18 @@ func TestChecksFindBrokenBroadcasts(t *testing.T) {
 			return append(both(s), []change{again})
 		}, "whose part is"},
 		"a replay where it has failed": {func(s *story) [][]change {
-			first := append(both(s), s.together(job.Failed, ends(job.Failed, job.Success)), []change{s.becomes("", job.Pending)})
-			return append(first, s.decided(2, "w1"), s.together(job.Success, map[string]job.State{"w1": job.Success}))
+			return append(replayed(s), s.decided(2, "w1"), s.together(job.Success, map[string]job.State{"w1": job.Success}))
 		}, ""},
 		"a replay while who has succeeded is away": {func(s *story) [][]change {
-			first := append(both(s), s.together(job.Failed, ends(job.Failed, job.Success)), []change{s.becomes("", job.Pending)})
-			later := s.decided(2, "w1")
+			first, later := replayed(s), s.decided(2, "w1")
 			later[0].at += commitTime.Milliseconds()
 			return append(first, later)
 		}, ""},
 		"a replay where it has succeeded": {func(s *story) [][]change {
-			first := append(both(s), s.together(job.Failed, ends(job.Failed, job.Success)), []change{s.becomes("", job.Pending)})
-			return append(first, s.decided(2, "w1", "w2"))
+			return append(replayed(s), s.decided(2, "w1", "w2"))
 		}, "again, which had succeeded"},
 		"a replay that leaves one out": {func(s *story) [][]change {
-			first := append(both(s), s.together(job.Failed, ends(job.Failed, job.Success)), []change{s.becomes("", job.Pending)})
-			return append(first, s.decided(2))
+			return append(replayed(s), s.decided(2))
 		}, "gives worker w1 no part"},
 	} {
 		c := newCheck(History{Plan: Plan{Workers: 3}, Troubles: []Trouble{{From: at(-90_000), Until: at(-60_000)}}}, Limits{})
