@@ -285,7 +285,7 @@ func (c *check) starts() {
 			continue
 		}
 		allowed := 2 * c.limits.Skew
-		if c.skewed(call.Begun) {
+		if c.clockWrong(call.Begun) {
 			allowed += standstill
 		}
 		if early := call.Begun.Add(call.Delay).Sub(a.Start); early > allowed {

@@ -34,8 +34,16 @@ func (c *check) calm(from, until time.Time) bool {
 
 // skewed tells whether the cluster's clock may be off true time.
 func (c *check) skewed(at time.Time) bool {
-	clocks := []Kind{ClockStep, ClockJump, ClockFar, ClockFrozen, ClockSlow, ClockFast}
-	return slices.ContainsFunc(c.Troubles, func(t Trouble) bool { return slices.Contains(clocks, t.Kind) && t.From.Before(at) })
+	return slices.ContainsFunc(c.Troubles, func(t Trouble) bool { return t.ofClock() && t.From.Before(at) })
+}
+
+// clockWrong tells whether a server's clock is.
+func (c *check) clockWrong(at time.Time) bool {
+	return slices.ContainsFunc(c.Troubles, func(t Trouble) bool { return t.ofClock() && t.From.Before(at) && t.Until.After(at) })
+}
+
+func (t *Trouble) ofClock() bool {
+	return slices.Contains([]Kind{ClockStep, ClockJump, ClockFar, ClockFrozen, ClockSlow, ClockFast}, t.Kind)
 }
 
 // calmly counts what can be judged of a history: starts, and callbacks to the receiver

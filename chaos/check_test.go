@@ -239,6 +239,7 @@ func TestADelayIsShortOnlyWhereClocksAreWrong(t *testing.T) {
 	}{
 		"clocks right":           {2 * time.Second, nil, true},
 		"a clock wrong":          {2 * time.Second, []Trouble{{Kind: ClockJump, From: at(-1), Until: at(900)}}, false},
+		"a clock was wrong":      {2 * time.Second, []Trouble{{Kind: ClockJump, From: at(-900), Until: at(-800)}}, true},
 		"a clock wrong, by more": {10 * time.Second, []Trouble{{Kind: ClockJump, From: at(-1), Until: at(900)}}, true},
 	} {
 		h, _ := one()
